@@ -71,6 +71,7 @@ func New() *cobra.Command {
 	root.PersistentPreRunE = wantRequired
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		runCommand(), sweepCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		serveCommand(), evalCommand(),

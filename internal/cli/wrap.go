@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/trinity-go/trinity/internal/manual"
 )
 
 // columns returns the width of the terminal that out is, 0 if it is none.
@@ -23,19 +25,8 @@ func columns(out io.Writer) int {
 // pageWidth returns the columns of a page of text: those of the terminal that out is, else 100.
 func pageWidth(out io.Writer) int { return cmp.Or(columns(out), 100) }
 
-// fold breaks a text into lines of at most width columns, between words. A longer word, such as a path, has
-// a line of its own. It returns at least one line.
-func fold(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), word
-			continue
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
-}
+// fold is [manual.Fold].
+func fold(text string, width int) []string { return manual.Fold(text, width) }
 
 // wrap breaks the lines of a text that are longer than a terminal, between words. Further lines
 // begin two columns right of the values of a plan, whose names take 15, or below the words that

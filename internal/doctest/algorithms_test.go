@@ -5,9 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/internal/manual"
 )
 
-var update = flag.Bool("update", false, "write docs/reference/algorithms.md")
+var update = flag.Bool("update", false, "write docs/reference/algorithms.md and the last lines of all pages")
 
 // The test writes docs/reference/algorithms.md from the registered plug-ins and the comments of
 // their types.
@@ -20,7 +22,7 @@ func TestAlgorithmsInDocsAreCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, ok := strings.Cut(string(old), mark)
+	head, body, ok := strings.Cut(string(old), mark)
 	if !ok {
 		t.Fatalf("%s has no line %s", path, mark)
 	}
@@ -30,7 +32,8 @@ func TestAlgorithmsInDocsAreCurrent(t *testing.T) {
 		p.section(s)
 	}
 	p.differences()
-	want := head + mark + strings.TrimRight(p.String(), "\n") + "\n"
+	_, end, _ := strings.Cut(body, "\n"+manual.Mark)
+	want := head + mark + strings.TrimRight(p.String(), "\n") + "\n\n" + manual.Mark + end
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

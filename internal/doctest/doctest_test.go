@@ -23,7 +23,7 @@ import (
 func documents(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
-	for _, pattern := range []string{"README.md", "docs/*/*.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

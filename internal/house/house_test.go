@@ -28,7 +28,7 @@ var layers = []struct {
 		"internal/durable", "internal/cachedir", "internal/tags", "internal/safetext", "internal/database", "internal/rundir",
 		"internal/experience", "internal/trace", "model", "internal/model",
 		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "internal/sandbox", "python",
-		"internal/machines", "examples"}},
+		"internal/machines", "examples", "docs", "internal/manual"}},
 	{"", []string{"internal/config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector",
 		"buffer", "weights", "monitor", "engine/", "launcher"}},
