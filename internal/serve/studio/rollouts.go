@@ -180,8 +180,8 @@ func (s *traces) rollout(r *http.Request, f *runFiles) (any, error) {
 		Streams map[string]any   `json:"streams"`
 		Updates []map[string]any `json:"updates"`
 		Calls   []called         `json:"calls"`
-		spelled
-	}{rolloutOf(a, step), a.Tokens, a.Mask, streamsOf(a), updatesOf(a), read.calls(set), read}, nil
+		*trace.Spelled
+	}{rolloutOf(a, step), a.Tokens, a.Mask, streamsOf(a), updatesOf(a), callsIn(read, set), read}, nil
 }
 
 // streamsOf returns the streams by name; nil for those that nobody computed.
