@@ -45,7 +45,7 @@ func evalCommand() *cobra.Command {
 			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'. FILE may also be the first\n" +
 			"argument: .yaml is a configuration. Both print the means of the reward and of its parts. Each answer becomes\n" +
 			"a line of --output (JSON) as soon as those of the rows before are there, or a row of a table if the name ends\n" +
-			"in .parquet. The command never overwrites a file.",
+			"in .parquet. The command never overwrites a file. trinity compare --answers shows two side by side.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, f.first(args)) },
 	}
 	flags := cmd.Flags()

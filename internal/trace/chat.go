@@ -60,6 +60,14 @@ func (s *Spelled) Chat(decode func(places []int) string) (chat []Said) {
 	return chat
 }
 
+// Messages returns the chat of a rollout of several turns; nil of another.
+func (e *Evaluated) Messages() (chat []Said) {
+	if json.Unmarshal([]byte(e.Chat), &chat) != nil {
+		return nil
+	}
+	return chat
+}
+
 // Tokens is the tokenizer of those who write traces.
 type Tokens interface {
 	Text(token int32) string // as people read it
