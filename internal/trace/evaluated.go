@@ -144,6 +144,14 @@ type EvaluationFile struct {
 	Path string
 }
 
+// Name names the evaluation among those of its run: its step, and who made it if that is not the run's explorer.
+func (f EvaluationFile) Name() string {
+	if f.Who == OfRun {
+		return fmt.Sprint(f.Step)
+	}
+	return fmt.Sprintf("%s-%d", f.Who, f.Step)
+}
+
 // Evaluations returns the evaluations that a trace has, by step.
 func Evaluations(dir string) (all []EvaluationFile, err error) {
 	entries, err := os.ReadDir(filepath.Join(dir, evaluatedDir))

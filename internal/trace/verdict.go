@@ -13,6 +13,9 @@ const (
 	NotSaid Verdict = ""        // nobody scored it, as a demonstration
 )
 
+// IsWrong reports whether somebody who asks for wrong answers wants to see one: it is wrong, or nobody could tell.
+func (v Verdict) IsWrong() bool { return v == Wrong || v == Invalid }
+
 // VerdictOf returns the verdict of a reward, whose parts are JSON: that of its part accuracy if it has one, so that a
 // bonus for the form makes no answer right, and else that of the reward. What is above 0 is right.
 func VerdictOf(reward *float64, parts, reason string) Verdict {

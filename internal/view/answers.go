@@ -14,24 +14,10 @@ import (
 
 // Choice says which answers of evaluations are shown.
 type Choice struct {
-	Wrong  bool   // only wrong ones, of two evaluations those that are wrong in the second
+	Wrong  bool   // only those that are wrong, of two evaluations all that are wrong in the second
 	Search string // only those whose question, truth or answers have this text, in upper or lower case
 	All    bool   // of two evaluations: also those that have not changed
 	Worst  int    // only this many, those with the lowest rewards; 0 is all
-}
-
-// has reports whether answers to a row are of the choice; newest is the one that counts.
-func (c *Choice) has(newest *Held, others ...*Held) bool {
-	if c.Wrong && !isWrong(newest.Verdict) {
-		return false
-	}
-	text := ""
-	for _, h := range append(others, newest) {
-		if h != nil {
-			text += h.Prompt + "\n" + h.Truth + "\n" + h.Response + "\n" + h.Reason + "\n" + string(h.Chat) + "\n"
-		}
-	}
-	return strings.Contains(strings.ToLower(text), strings.ToLower(c.Search))
 }
 
 // Print writes the answers of one evaluation. Wrong ones come first.
@@ -47,22 +33,24 @@ func (e *Evaluated) Print(w io.Writer, coloured bool, c Choice) error {
 }
 
 // chosen returns the answers of a choice, wrong ones first.
-func (e *Evaluated) chosen(c Choice) []*Held {
-	all := slices.DeleteFunc(slices.Clone(e.Answers), func(h *Held) bool { return !c.has(h) })
-	slices.SortStableFunc(all, func(a, b *Held) int { return cmp.Compare(a.rank(), b.rank()) })
+func (e *Evaluated) chosen(c Choice) []*trace.Held {
+	all := slices.DeleteFunc(slices.Clone(e.Answers), func(h *trace.Held) bool {
+		return c.Wrong && !h.Verdict.IsWrong() || !trace.Says(c.Search, h)
+	})
+	slices.SortStableFunc(all, func(a, b *trace.Held) int { return cmp.Compare(rank(a), rank(b)) })
 	if c.Worst > 0 {
-		slices.SortStableFunc(all, func(a, b *Held) int { return cmp.Compare(rewarded(a.Reward), rewarded(b.Reward)) })
+		slices.SortStableFunc(all, func(a, b *trace.Held) int { return cmp.Compare(rewarded(a.Reward), rewarded(b.Reward)) })
 		all = all[:min(c.Worst, len(all))]
 	}
 	return all
 }
 
-func (h *Held) rank() int {
+func rank(h *trace.Held) int {
 	return slices.Index([]trace.Verdict{trace.Wrong, trace.Invalid, trace.NotSaid, trace.Right}, h.Verdict)
 }
 
-// right counts the right answers.
-func (e *Evaluated) right() (n int) {
+// Right counts the right answers.
+func (e *Evaluated) Right() (n int) {
 	for _, h := range e.Answers {
 		if h.Verdict == trace.Right {
 			n++
@@ -73,7 +61,7 @@ func (e *Evaluated) right() (n int) {
 
 func (e *Evaluated) summary() string {
 	n := len(e.Answers)
-	return fmt.Sprintf("%d of %s right (%.3g %%)", e.right(), counted(n, "answer"), 100*float64(e.right())/float64(max(1, n)))
+	return fmt.Sprintf("%d of %s right (%.3g %%)", e.Right(), counted(n, "answer"), 100*float64(e.Right())/float64(max(1, n)))
 }
 
 // JSON writes one object for each answer of a choice.
@@ -91,7 +79,7 @@ func (e *Evaluated) JSON(w io.Writer, c Choice) error {
 // Compared is two evaluations side by side.
 type Compared struct {
 	A, B  *Evaluated
-	Pairs []Pair
+	Pairs []trace.Pair
 }
 
 // Compare reads two evaluations, each as [ReadEvaluated] has it; "" for a is the one before b.
@@ -107,16 +95,16 @@ func Compare(a, b string) (c *Compared, err error) {
 	if c.B, err = ReadEvaluated(b, 0); err != nil {
 		return nil, err
 	}
-	c.Pairs = Pairs(c.A, c.B)
-	if !slices.ContainsFunc(c.Pairs, func(p Pair) bool { return p.Change != Alone && p.Change != Foreign }) {
+	c.Pairs = trace.Pairs(c.A.Answers, c.B.Answers)
+	if !slices.ContainsFunc(c.Pairs, func(p trace.Pair) bool { return p.Change != trace.Alone && p.Change != trace.Foreign }) {
 		return nil, fmt.Errorf("%s and %s: %w", c.A.Name, c.B.Name, errNothingShared)
 	}
 	return c, nil
 }
 
 // Counts returns how many pairs have each change.
-func (c *Compared) Counts() map[Change]int {
-	n := map[Change]int{}
+func (c *Compared) Counts() map[trace.Change]int {
+	n := map[trace.Change]int{}
 	for _, p := range c.Pairs {
 		n[p.Change]++
 	}
@@ -124,13 +112,15 @@ func (c *Compared) Counts() map[Change]int {
 }
 
 // chosen returns the pairs of a choice.
-func (c *Compared) chosen(o Choice) (all []Pair) {
-	for _, p := range c.Pairs {
-		shows := p.Change == Lost || p.Change == Won || o.All || o.Wrong && p.Change != Alone
-		if shows && o.has(cmp.Or(p.B, p.A), p.A) {
-			all = append(all, p)
-		}
+func (c *Compared) chosen(o Choice) []trace.Pair {
+	which := "changed"
+	switch {
+	case o.Wrong:
+		which = "wrong"
+	case o.All:
+		which = "all"
 	}
+	all, _ := trace.ChosenPairs(c.Pairs, which, o.Search) // which is one of its own words
 	return all
 }
 
@@ -141,17 +131,19 @@ func (c *Compared) Print(w io.Writer, coloured bool, o Choice) error {
 		fmt.Fprintf(&out, "%c  %s: %s\n", 'A'+i, out.style(bold, safetext.Printable(e.Name)), e.summary())
 	}
 	fmt.Fprintf(&out, "%d right → wrong, %d wrong → right, %d with the same verdict and another text, %d the same",
-		n[Lost], n[Won], n[Other], n[TheSame])
-	if n[Alone] > 0 {
-		fmt.Fprintf(&out, "; only one of both has %s", counted(n[Alone], "row"))
+		n[trace.Lost], n[trace.Won], n[trace.Other], n[trace.TheSame])
+	if n[trace.Alone] > 0 {
+		fmt.Fprintf(&out, "; only one of both has %s", counted(n[trace.Alone], "row"))
 	}
-	if n[Foreign] > 0 {
-		fmt.Fprintf(&out, "; in %s they are asked something else", counted(n[Foreign], "row"))
+	if n[trace.Foreign] > 0 {
+		fmt.Fprintf(&out, "; in %s they are asked something else", counted(n[trace.Foreign], "row"))
 	}
 	out.WriteString("\n")
-	words := map[Change]string{Lost: "right → wrong", Won: "wrong → right", Alone: "only one has it", Foreign: "another question"}
+	words := map[trace.Change]string{
+		trace.Lost: "right → wrong", trace.Won: "wrong → right", trace.Alone: "only one has it", trace.Foreign: "another question",
+	}
 	for _, p := range c.chosen(o) {
-		out.row(p.any(), words[p.Change])
+		out.row(p.Any(), words[p.Change])
 		out.given("A", p.A)
 		out.given("B", p.B)
 	}
@@ -164,10 +156,10 @@ func (c *Compared) JSON(w io.Writer, o Choice) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	return out.Encode(struct {
-		A      string         `json:"a"`
-		B      string         `json:"b"`
-		Counts map[Change]int `json:"counts"`
-		Pairs  []Pair         `json:"pairs"`
+		A      string               `json:"a"`
+		B      string               `json:"b"`
+		Counts map[trace.Change]int `json:"counts"`
+		Pairs  []trace.Pair         `json:"pairs"`
 	}{c.A.Name, c.B.Name, c.Counts(), c.chosen(o)})
 }
 
@@ -185,7 +177,7 @@ func (w *writer) style(code, text string) string {
 }
 
 // row writes what a row asks, and its right answer.
-func (w *writer) row(h *Held, change string) {
+func (w *writer) row(h *trace.Held, change string) {
 	if change != "" {
 		change = ": " + change
 	}
@@ -201,7 +193,7 @@ func (w *writer) row(h *Held, change string) {
 }
 
 // given writes an answer with its verdict.
-func (w *writer) given(name string, h *Held) {
+func (w *writer) given(name string, h *trace.Held) {
 	if h == nil {
 		return
 	}

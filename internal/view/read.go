@@ -173,7 +173,7 @@ func (o *Options) ofGroups(groups []Group) []Group {
 	for i := range groups {
 		groups[i].Answers = slices.DeleteFunc(groups[i].Answers, func(a *Answer) bool {
 			text := strings.ToLower(a.Prompt + "\n" + a.Truth + "\n" + a.Response)
-			return o.Wrong && !isWrong(a.verdict()) || !strings.Contains(text, strings.ToLower(o.Search))
+			return o.Wrong && !a.verdict().IsWrong() || !strings.Contains(text, strings.ToLower(o.Search))
 		})
 	}
 	return slices.DeleteFunc(groups, func(g Group) bool { return len(g.Answers) == 0 })
@@ -188,9 +188,6 @@ func (g *Group) mean() (sum float64) {
 	}
 	return sum
 }
-
-// isWrong reports whether somebody who asks for wrong answers wants to see one: it is wrong, or nobody could tell.
-func isWrong(v trace.Verdict) bool { return v == trace.Wrong || v == trace.Invalid }
 
 func (a *Answer) verdict() trace.Verdict { return trace.VerdictOf(a.Reward, a.Parts, a.Reason) }
 
