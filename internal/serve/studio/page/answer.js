@@ -58,7 +58,7 @@ export function Cut({ text, start }) {
 }
 
 /** Truth is the right answer to a task. @param {{truth: string}} props */
-export const Truth = ({ truth }) => truth ? html`<p class="truth">${t("answer.truth")}:
+export const Truth = ({ truth }) => truth ? html`<p class="truth">${t("answer.truth")}:${" "}
   <b dir="auto" title=${plain(truth)}>${begun(truth, 600)}</b></p>` : null;
 
 /** begun is the beginning of a long text. @param {string} text @param {number} most */
@@ -91,12 +91,12 @@ export function Chat({ chat }) {
 export function Facts({ run, step, of }) {
   const fact = (key, value) => html`<div><dt>${t("answer." + key)}</dt><dd>${value}</dd></div>`;
   const parts = partsIn(of.reward_parts);
-  return html`<div class="posed">${of.prompt && html`<p><span class="muted">${t("answer.question")}:</span>
+  return html`<div class="posed">${of.prompt && html`<p><span class="muted">${t("answer.question")}:</span>${" "}
       <span dir="auto" title=${plain(of.prompt)}>${begun(of.prompt, 300)}</span></p>`}
     <${Truth} truth=${of.truth} /></div>
   <dl class="facts">
     ${fact("task", html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>`)}
-    ${fact("reward", html`<${Mark} of=${of} />
+    ${fact("reward", html`<${Mark} of=${of} />${" "}
       <b>${of.reward === null ? "–" : number(of.reward)}</b>${parts && html` <span class="muted">(${parts})</span>`}`)}
     ${fact("advantage", number(of.advantage))}
     ${fact("length", t("answer.lengths", { prompt: number(of.prompt_tokens), response: number(of.response_tokens) }))}
