@@ -59,6 +59,7 @@ type Experience struct {
 	Info           map[string]any     `json:"info,omitempty"`     // anything else from a workflow or an operator
 	Prompt         string             `json:"prompt,omitempty"`   // text shown to people
 	Response       string             `json:"response,omitempty"` // text that was scored
+	Truth          string             `json:"truth,omitempty"`    // the task's reference answer, shown to people; a long one is cut
 
 	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred answer of a pair
 	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that a sample strategy mixed in, not a rollout

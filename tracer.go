@@ -72,12 +72,14 @@ type Update struct {
 // FailedRollout is a rollout that failed after its retries, or one whose answer the experience pipeline
 // dropped.
 type FailedRollout struct {
-	ID      ExperienceID
-	Role    string      // RoleExplorer or RoleEvaluation
-	Kind    FailureKind // DroppedAnswer: it did not fail
-	Reason  string      // the error, with the stack of a panic; of a dropped answer, who dropped it and why
-	Retries int
-	Prompt  []int32 // of the last call of a model; nil if there was none
-	Sampled []int32 // by that call, until the failure; of a dropped answer, all after the prompt
-	Time    time.Time
+	ID       ExperienceID
+	Role     string      // RoleExplorer or RoleEvaluation
+	Kind     FailureKind // DroppedAnswer: it did not fail
+	Reason   string      // the error, with the stack of a panic; of a dropped answer, who dropped it and why
+	Retries  int
+	Question string  // what the task asks, for people; "" if that is no text
+	Truth    string  // the task's reference answer, for people; "" if it has none
+	Prompt   []int32 // of the last call of a model; nil if there was none
+	Sampled  []int32 // by that call, until the failure; of a dropped answer, all after the prompt
+	Time     time.Time
 }

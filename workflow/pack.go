@@ -126,7 +126,7 @@ func (p *packArgs) run(ctx context.Context, r *trinity.Rollout, solve solver) (a
 			return nil, fmt.Errorf("task %d of the pack, %s: %w", k+1, own.Task.ID, err)
 		}
 		for _, e := range a.steps {
-			e.Reward = a.reward
+			e.Reward, e.Truth = a.reward, own.Task.Truth()
 			e.Info = map[string]any{"exp_type": "solve_task", "task_idx": k, "taskset_id": own.Task.Taskset}
 		}
 		all = append(all, a.steps...)

@@ -7,20 +7,35 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/internal/report"
+	"github.com/trinity-go/trinity/internal/view"
 )
 
 func compareCommand() *cobra.Command {
 	var metric string
-	var asJSON, asMarkdown bool
+	var asJSON, asMarkdown, answers bool
+	var choice view.Choice
 	cmd := &cobra.Command{
 		Use:   "compare JOB_DIR…",
 		Short: "Compare runs: settings, final metrics, confidence over seeds",
 		Long: "Print the settings in which runs differ, and their metrics, evaluations first. Runs whose settings differ\n" +
 			"in seeds alone are one group: its values are means over seeds with a 95 % confidence interval (Student's t).\n" +
-			"The last column is the difference to the first group, by seed where both have the seed.",
+			"The last column is the difference to the first group, by seed where both have the seed.\n\n" +
+			"With --answers, show the answers of two evaluations to the same held-out rows side by side: first those that\n" +
+			"have become wrong, then those that have become right. Each place is RUN for its newest evaluation, RUN@STEP, or\n" +
+			"a file that trinity eval --output has written. A single place is compared with the evaluation before it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && asMarkdown {
 				return errors.New("--json and --markdown: give one of them")
+			}
+			if answers {
+				if len(args) == 0 || len(args) > 2 || metric != "" || asMarkdown {
+					return errors.New("--answers takes two places, RUN, RUN@STEP or a file of answers, and no --metric or --markdown; " +
+						"of one place it shows what has changed since the evaluation before")
+				}
+				return compareAnswers(cmd.OutOrStdout(), args, choice, asJSON)
+			}
+			if choice != (view.Choice{}) {
+				return errors.New("--all, --wrong and --search go with --answers")
 			}
 			dirs, err := jobDirs(args)
 			if err != nil {
@@ -42,5 +57,9 @@ func compareCommand() *cobra.Command {
 	cmd.Flags().StringVar(&metric, "metric", "", "sort by the final value of this metric of metrics.jsonl, best first")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print tables of Markdown")
+	cmd.Flags().BoolVar(&answers, "answers", false, "compare answers to held-out rows: JOB_DIR@STEP JOB_DIR@STEP")
+	cmd.Flags().BoolVar(&choice.All, "all", false, "with --answers: also those that have not changed")
+	cmd.Flags().BoolVar(&choice.Wrong, "wrong", false, "with --answers: all that are wrong in the second evaluation")
+	cmd.Flags().StringVar(&choice.Search, "search", "", "with --answers: those whose question, right answer or text has this text")
 	return cmd
 }

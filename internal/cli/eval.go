@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // evalFlags are the flags of the command eval.
@@ -42,7 +44,8 @@ func evalCommand() *cobra.Command {
 			"this taskset are below buffer.explorer_input.eval_tasksets.0, for example\n" +
 			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'. FILE may also be the first\n" +
 			"argument: .yaml is a configuration. Both print the means of the reward and of its parts. Each answer becomes\n" +
-			"a line of --output (JSON) as soon as those of the rows before are there. The command never overwrites a file.",
+			"a line of --output (JSON) as soon as those of the rows before are there, or a row of a table if the name ends\n" +
+			"in .parquet. The command never overwrites a file. trinity compare --answers shows two side by side.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, f.first(args)) },
 	}
 	flags := cmd.Flags()
@@ -121,12 +124,12 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, answers.close()) }()
-		o.Answers = &answers
+		o.Answers = answers.add
 	}
 	m, err := run.Evaluate(stop, cfg, o)
 	if err != nil {
-		if answers.lines > 0 {
-			o.Say(fmt.Sprintf("the evaluation ended early: %s has %d answers", f.output, answers.lines))
+		if answers.answers > 0 {
+			o.Say(fmt.Sprintf("the evaluation ended early: %s has %d answers", f.output, answers.answers))
 		}
 		return orInterrupted(stop, err)
 	}
@@ -143,10 +146,12 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// answersFile is the file of the answers, which grows by a line for each.
+// answersFile is the file of the answers: one of lines, which grows with each, or a table, which is written at the end.
 type answersFile struct {
 	*os.File
-	lines int
+	answers int
+	table   []trace.Evaluated // of a table
+	lines   *json.Encoder     // nil for a table
 }
 
 // create makes the file. It is an error if there is one already.
@@ -158,19 +163,38 @@ func (a *answersFile) create(path string) (err error) {
 	if err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
+	if filepath.Ext(path) != ".parquet" {
+		a.lines = json.NewEncoder(a.File)
+		a.lines.SetEscapeHTML(false)
+	}
 	return nil
 }
 
-// Write implements [io.Writer] for one line.
-func (a *answersFile) Write(line []byte) (int, error) {
-	a.lines++
-	return a.File.Write(line)
+// add adds the answers to a task.
+func (a *answersFile) add(rows []trace.Evaluated) error {
+	a.answers += len(rows)
+	if a.lines == nil {
+		a.table = append(a.table, rows...)
+		return nil
+	}
+	for _, row := range rows {
+		if err := a.lines.Encode(row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// close closes the file, and removes one without an answer.
-func (a *answersFile) close() error {
-	err := errors.Join(a.Sync(), a.File.Close())
-	if a.lines == 0 {
+// close writes a table, closes the file, and removes one without an answer.
+func (a *answersFile) close() (err error) {
+	if len(a.table) > 0 {
+		var data []byte
+		if data, err = trace.EvaluatedFile(a.table); err == nil {
+			_, err = a.Write(data)
+		}
+	}
+	err = errors.Join(err, a.Sync(), a.File.Close())
+	if a.answers == 0 {
 		err = errors.Join(err, os.Remove(a.Name()))
 	}
 	return err

@@ -91,6 +91,8 @@ func decodeField(e *trinity.Experience, tag int, r *reader) (err error) {
 		e.Chosen, e.IsExpert = flags&flagChosen != 0, flags&flagExpert != 0
 	case tagEnvironmentLen:
 		e.EnvironmentLen = r.int()
+	case tagTruth:
+		e.Truth = string(r.rest())
 	default:
 		return errors.New("unknown: a newer version of Trinity-Go wrote it")
 	}

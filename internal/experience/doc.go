@@ -25,6 +25,7 @@
 //	18   info              JSON object; without what JSON cannot express
 //	19   flags             byte: 1 chosen, 2 is_expert
 //	20   environment_len   varint
+//	21   truth             UTF-8
 //
 // Numbers are the byte 0 and float32 × T. If it takes at most half the space, they are the byte 1
 // and runs of equal numbers, each its length (varint) and its float32. An advantage that all tokens
@@ -61,6 +62,7 @@ const (
 	tagInfo
 	tagFlags
 	tagEnvironmentLen
+	tagTruth
 )
 
 // Forms of numbers.

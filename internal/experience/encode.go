@@ -61,13 +61,14 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 	if e.EnvironmentLen != 0 {
 		dst = appendCount(dst, tagEnvironmentLen, e.EnvironmentLen)
 	}
+	dst = appendText(dst, tagTruth, e.Truth)
 	return append(dst, tagEnd), nil
 }
 
 // sizeHint estimates the size of the binary form, bytes.
 func sizeHint(e *trinity.Experience) int {
 	floats := len(e.Logprobs) + len(e.Advantages) + len(e.Returns) + len(e.RefLogprobs) + len(e.TeacherLogprobs)
-	return 256 + 4*len(e.Tokens) + len(e.Mask)/8 + 4*floats + len(e.Prompt) + len(e.Response) + len(e.ID.Task)
+	return 256 + 4*len(e.Tokens) + len(e.Mask)/8 + 4*floats + len(e.Prompt) + len(e.Response) + len(e.Truth) + len(e.ID.Task)
 }
 
 func appendField(dst []byte, tag byte, payload []byte) []byte {

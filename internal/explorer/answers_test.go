@@ -16,12 +16,13 @@ import (
 // keeping is a recorder that keeps the rows of the answers.
 type keeping struct {
 	telling
-	mu   sync.Mutex
-	rows []int
-	fail error
+	mu    sync.Mutex
+	rows  []int
+	fail  error
+	whole bool // the evaluation has ended
 }
 
-func (k *keeping) Answered(task *trinity.Task, group trinity.Group, _ []error) error {
+func (k *keeping) Answered(_ int64, task *trinity.Task, group trinity.Group, _ []error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rows = append(k.rows, task.Index)
@@ -29,6 +30,13 @@ func (k *keeping) Answered(task *trinity.Task, group trinity.Group, _ []error) e
 		return fmt.Errorf("row %d has %d answers", task.Index, len(group))
 	}
 	return k.fail
+}
+
+func (k *keeping) Evaluated(int64) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.whole = true
+	return nil
 }
 
 func (k *keeping) kept() string {
@@ -80,6 +88,9 @@ func TestAnswersComeInTheOrderOfRows(t *testing.T) {
 				}
 				if got := keeper.kept(); got != want {
 					t.Errorf("the recorder has %s, want %s", got, want)
+				}
+				if keeper.whole == cut {
+					t.Errorf("the recorder heard of the end: %v", keeper.whole)
 				}
 			})
 		})

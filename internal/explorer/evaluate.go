@@ -83,13 +83,16 @@ func (e *Explorer) evaluated(ctx context.Context) error {
 
 // Answers is a [Recorder] that also keeps the answers of evaluations.
 type Answers interface {
-	// Answered gets the rollouts of a task that ended, and why others failed.
-	Answered(task *trinity.Task, group trinity.Group, failed []error) error
+	// Answered gets the rollouts of a task that ended, and why others failed. step is the evaluation's.
+	Answered(step int64, task *trinity.Task, group trinity.Group, failed []error) error
+	// Evaluated tells that Answered has got all tasks of the evaluation at a step.
+	Evaluated(step int64) error
 }
 
 // answers hands the outcomes of tasks to a recorder, in the order of the tasks.
 type answers struct {
-	to Answers
+	to   Answers
+	step int64
 
 	mu    sync.Mutex
 	ended []*outcome // by task; nil before its end
@@ -104,7 +107,7 @@ func (a *answers) add(task int, o *outcome) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.ended[task] = o; err == nil && a.next < len(a.ended) && a.ended[a.next] != nil; a.next++ {
-		err = a.to.Answered(a.ended[a.next].task, a.ended[a.next].group, a.ended[a.next].failed)
+		err = a.to.Answered(a.step, a.ended[a.next].task, a.ended[a.next].group, a.ended[a.next].failed)
 	}
 	return err
 }
@@ -116,7 +119,7 @@ func (a *answers) rest() (err error) {
 	}
 	for _, o := range a.ended[a.next:] {
 		if o != nil && err == nil {
-			err = a.to.Answered(o.task, o.group, o.failed)
+			err = a.to.Answered(a.step, o.task, o.group, o.failed)
 		}
 	}
 	return err
@@ -135,13 +138,14 @@ func Evaluate(
 	start := time.Now()
 	runner := *r
 	runner.Seed ^= evalSeed
+	keeper, keeps := to.(Answers)
 	for _, set := range sets {
 		tasks, err := set.all()
 		if err != nil {
 			return nil, err
 		}
-		if keeper, ok := to.(Answers); ok {
-			runner.answers = &answers{to: keeper, ended: make([]*outcome, len(tasks))}
+		if keeps {
+			runner.answers = &answers{to: keeper, step: step, ended: make([]*outcome, len(tasks))}
 		}
 		outcomes, err := runner.run(ctx, step, tasks)
 		if err != nil {
@@ -151,6 +155,11 @@ func Evaluate(
 			to.Say(fmt.Sprintf("evaluation of %s at step %d: %s", set.Template.Taskset, step, &f))
 		}
 		metrics.Merge(prefix+set.Template.Taskset+"/", evalMetrics(outcomes, set.Template.GroupSize))
+	}
+	if keeps {
+		if err := keeper.Evaluated(step); err != nil {
+			return nil, err
+		}
 	}
 	metrics["time/eval"] = time.Since(start).Seconds()
 	tell(r.Tracer, trinity.RoleEvaluation, step, trinity.SpanEvaluation, "", "", start)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // Runner runs groups of rollouts. It bounds how many are under way and how many call the model at
@@ -293,6 +294,9 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 	}
 	for _, e := range exps {
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
+		if len(task.Pack) == 0 { // else the workflow says which task of the pack it is of
+			e.Truth = cmp.Or(e.Truth, experience.Truth(task.Task))
+		}
 	}
 	countUntrained(exps, rollout.Model.SampledTokens())
 	return ran{exps, wantedOf(rollout), rollout.Model, trace}, nil
@@ -301,7 +305,7 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 // rollout makes what a workflow gets for one run of a task. ended is closed when the run ends; nil if
 // its calls of models are one each.
 func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (*trinity.Rollout, *traced, error) {
-	trace := &traced{to: r.Tracer, id: trinity.ExperienceID{Step: step, Task: task.ID, Run: run}, role: trinity.RoleExplorer}
+	trace := &traced{to: r.Tracer, id: trinity.ExperienceID{Step: step, Task: task.ID, Run: run}, role: trinity.RoleExplorer, task: task.Task}
 	if task.Eval {
 		trace.role = trinity.RoleEvaluation
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // tell tells a tracer, which may be nil, that something of a step has ended that began at a time.
@@ -20,6 +21,7 @@ type traced struct {
 	to   trinity.Tracer // may be nil
 	id   trinity.ExperienceID
 	role string
+	task *trinity.Task
 
 	mu   sync.Mutex
 	last *called // nil before the first
@@ -61,6 +63,7 @@ func (t *traced) failed(err error, retries int) {
 		return
 	}
 	f := trinity.FailedRollout{ID: t.id, Role: t.role, Kind: kindOf(err), Reason: err.Error(), Retries: retries, Time: time.Now()}
+	f.Question, f.Truth = experience.Question(t.task), experience.Truth(t.task)
 	t.mu.Lock()
 	if t.last != nil { // an abandoned workflow may still call
 		f.Prompt, f.Sampled = slices.Clone(t.last.prompt), slices.Clone(t.last.sampled)

@@ -76,7 +76,7 @@ func (d *drops) tell(tracer trinity.Tracer) {
 		prompt := min(max(x.PromptLen, 0), len(x.Tokens)) // a plug-in may say anything
 		tracer.Failed(trinity.FailedRollout{
 			ID: rolloutOf(x.Experience), Role: trinity.RoleExplorer, Kind: trinity.DroppedAnswer, Reason: "dropped by " + x.part + ", " + why,
-			Prompt: slices.Clone(x.Tokens[:prompt]), Sampled: slices.Clone(x.Tokens[prompt:]), Time: time.Now(),
+			Prompt: slices.Clone(x.Tokens[:prompt]), Sampled: slices.Clone(x.Tokens[prompt:]), Question: x.Prompt, Truth: x.Truth, Time: time.Now(),
 		})
 	}
 }

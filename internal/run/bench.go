@@ -2,10 +2,8 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/record"
 )
 
 // bench evaluates the base model and every checkpoint, or only the newest.
@@ -109,12 +108,12 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 
 // EvaluateOptions choose what Evaluate evaluates.
 type EvaluateOptions struct {
-	Stage    string       // "" is the last stage with evaluation tasksets
-	Tasksets []string     // names of evaluation tasksets; nil is all of the stage
-	Model    string       // as model.model_path; "" is the newest checkpoint with a model, of the stage or one before it
-	Dir      string       // of what Evaluate writes
-	Answers  io.Writer    // gets one JSON object a line for each answer; may be nil
-	Say      func(string) // receives lines for people
+	Stage    string             // "" is the last stage with evaluation tasksets
+	Tasksets []string           // names of evaluation tasksets; nil is all of the stage
+	Model    string             // as model.model_path; "" is the newest checkpoint with a model, of the stage or one before it
+	Dir      string             // of what Evaluate writes
+	Answers  record.KeepAnswers // gets the answers to each task, in the order of the tasks; may be nil
+	Say      func(string)       // receives lines for people
 }
 
 // Evaluate runs the evaluation of a run again, with its prompts, rewards and arguments, and trains on nothing. It
@@ -151,7 +150,7 @@ func Evaluate(ctx context.Context, cfg *config.Config, o EvaluateOptions) (m tri
 	if err := s.log.Open(0, 0, s.ModelPath); err != nil {
 		return nil, err
 	}
-	return explorer.Evaluate(ctx, s.runner(), answerRecorder{s.log.Explorer(), o.Answers}, sets, step, "")
+	return explorer.Evaluate(ctx, s.runner(), s.log.Evaluator(o.Answers), sets, step, "")
 }
 
 // evaluates returns the stage of a configuration that Evaluate runs, with the model to evaluate, and the step of the
@@ -215,48 +214,4 @@ func newestModel(stage *config.Settled) (path string, step int64, err error) {
 		}
 	}
 	return "", 0, err
-}
-
-// answerRecorder also writes the answers of evaluations.
-type answerRecorder struct {
-	explorer.Recorder
-	to io.Writer
-}
-
-// evaluatedAnswer is a line about an answer, or about a rollout that failed.
-type evaluatedAnswer struct {
-	Taskset  string             `json:"taskset"`
-	Row      int                `json:"row"`           // of the taskset, from 0 on
-	Run      *int               `json:"run,omitempty"` // rollout of the row; none if it failed
-	Turn     int                `json:"turn,omitempty"`
-	Prompt   string             `json:"prompt,omitempty"`
-	Truth    string             `json:"truth"`
-	Response string             `json:"response"`
-	Reward   *float64           `json:"reward"` // null if there is no valid one
-	Parts    map[string]float64 `json:"parts,omitempty"`
-	Reason   string             `json:"reason,omitempty"` // why there is no reward
-}
-
-// Answered implements [explorer.Answers].
-func (r answerRecorder) Answered(task *trinity.Task, group trinity.Group, failed []error) error {
-	if r.to == nil {
-		return nil
-	}
-	enc := json.NewEncoder(r.to)
-	enc.SetEscapeHTML(false)
-	line := evaluatedAnswer{Taskset: task.Taskset, Row: task.Index, Truth: task.Truth()}
-	var errs []error
-	for _, x := range group {
-		line.Run, line.Turn, line.Prompt, line.Response = &x.ID.Run, x.ID.Turn, x.Prompt, x.Response
-		line.Reward, line.Parts, line.Reason = nil, x.Reward.Parts, x.Reward.Reason
-		if x.Reward.Valid {
-			line.Reward = &x.Reward.Value
-		}
-		errs = append(errs, enc.Encode(line))
-	}
-	for _, err := range failed {
-		line := evaluatedAnswer{Taskset: line.Taskset, Row: line.Row, Truth: line.Truth, Reason: err.Error()}
-		errs = append(errs, enc.Encode(line))
-	}
-	return errors.Join(errs...)
 }

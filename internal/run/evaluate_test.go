@@ -1,8 +1,6 @@
 package run_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -10,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // An evaluation that is run again finds the numbers that the run itself found, also at a temperature. It writes to
@@ -29,8 +28,12 @@ func TestAnEvaluationIsRunAgain(t *testing.T) {
 			before := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
 			var said []string
 			for step, value := range map[int]float64{4: want[len(want)-2], 8: want[len(want)-1]} {
-				var answers bytes.Buffer
-				o := run.EvaluateOptions{Dir: t.TempDir(), Answers: &answers, Say: func(line string) { said = append(said, line) }}
+				var answers []trace.Evaluated
+				keep := func(rows []trace.Evaluated) error {
+					answers = append(answers, rows...)
+					return nil
+				}
+				o := run.EvaluateOptions{Dir: t.TempDir(), Answers: keep, Say: func(line string) { said = append(said, line) }}
 				if step == 4 { // 8 is the newest
 					o.Model, o.Tasksets = filepath.Join(p.job(), "global_step_4"), []string{"few"}
 				}
@@ -41,21 +44,15 @@ func TestAnEvaluationIsRunAgain(t *testing.T) {
 				if got := m["few/accuracy/mean@2"]; step == 8 && got != value {
 					t.Errorf("step %d: %v, and the run found %v", step, got, value)
 				}
-				sum, lines := 0.0, strings.Split(strings.TrimSpace(answers.String()), "\n")
-				for _, line := range lines {
-					var a struct {
-						Taskset  string
-						Row, Run int
-						Truth    string
-						Reward   *float64
-					}
-					if err := json.Unmarshal([]byte(line), &a); err != nil || a.Taskset != "few" || a.Truth == "" || a.Reward == nil {
-						t.Fatalf("%s: %v", line, err)
+				sum, n := 0.0, len(answers)
+				for _, a := range answers {
+					if a.Taskset != "few" || a.Truth == "" || a.Reward == nil || a.Run == nil || a.ResponseTokens == 0 {
+						t.Fatalf("%+v", a)
 					}
 					sum += *a.Reward
 				}
-				if mean := sum / float64(len(lines)); math.Abs(mean-m["few/reward/mean@2"]) > 1e-9 || len(lines) < 4 {
-					t.Errorf("step %d: %d answers have the mean reward %v, and the metrics %v", step, len(lines), mean, m["few/reward/mean@2"])
+				if mean := sum / float64(n); math.Abs(mean-m["few/reward/mean@2"]) > 1e-9 || n < 4 {
+					t.Errorf("step %d: %d answers have the mean reward %v, and the metrics %v", step, n, mean, m["few/reward/mean@2"])
 				}
 			}
 			if after := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")); after != before {

@@ -46,7 +46,7 @@ func open(cfg *settle.Stage, opts Options) (*stage, error) {
 	}
 	log := record.NewLog(cfg.Settled, record.LogOptions{
 		Say: opts.Say, Console: opts.Console, Quiet: opts.Quiet, Brief: opts.Brief, Activity: opts.activity,
-	}, cfg.Text.Tokenizer().Text)
+	}, cfg.Text.Tokenizer())
 	return &stage{
 		Stage: cfg, data: cfg.Reader(log.Say), say: log.Say, log: log,
 		available: int64(place.Machine().Available), host: host.New(cfg, log.Say, log.Scrub.Writer),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,29 @@ func TestTracesChangeNothing(t *testing.T) {
 	for _, r := range rows {
 		if r.Update < 0 || len(r.DLogprob) != len(r.Tokens) || fmt.Sprint(r.Now) != fmt.Sprint(r.Logprobs) && r.Update == 0 {
 			t.Errorf("a row of %s: %+v", r.ID, r)
+		}
+		if r.Truth == "" || r.Prompt == "" {
+			t.Errorf("%s: the truth is %q, the question %q", r.ID, r.Truth, r.Prompt)
+		}
+	}
+	evaluations, err := trace.Evaluations(dir)
+	if err != nil || len(evaluations) == 0 {
+		t.Fatalf("evaluations %v, %v", evaluations, err)
+	}
+	for i, mean := range curve(t, with.job(), "explorer", "eval/few/reward/mean@2") {
+		answers, err := trace.ReadEvaluated(evaluations[i].Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, a := range answers {
+			if a.Truth == "" || a.Run == nil || a.Step != evaluations[i].Step {
+				t.Errorf("%+v", a)
+			}
+			sum += *a.Reward
+		}
+		if got := sum / float64(len(answers)); math.Abs(got-mean) > 1e-9 {
+			t.Errorf("the answers at step %d have the mean reward %v, and the metric is %v", evaluations[i].Step, got, mean)
 		}
 	}
 	spans, err := trace.ReadSpans(dir)

@@ -52,7 +52,7 @@ func ReadAnswers(dir string, step int64) ([]*Answer, error) {
 		Update int64 `parquet:"update"`
 	}
 	var rows []Row
-	err := openStep(StepFile(dir, step), func(file *parquet.File) error {
+	err := openTable(StepFile(dir, step), &trainedForm, func(file *parquet.File) error {
 		narrow, err := readRows[row](file)
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ type sized struct {
 }
 
 // files are the files of a trace that may be removed, the oldest first.
-type files struct{ trained, lines []sized }
+type files struct{ trained, lines, evaluated []sized }
 
 // filesOf lists the files of a trace. It leaves out those that vanish meanwhile.
 func filesOf(dir string) (f files, err error) {
@@ -26,6 +26,15 @@ func filesOf(dir string) (f files, err error) {
 		path := StepFile(dir, step)
 		if info, err := os.Stat(path); err == nil {
 			f.trained = append(f.trained, sized{path: path, step: step, bytes: info.Size()})
+		}
+	}
+	evaluations, err := Evaluations(dir)
+	if err != nil {
+		return f, err
+	}
+	for _, e := range evaluations {
+		if info, err := os.Stat(e.Path); err == nil {
+			f.evaluated = append(f.evaluated, sized{path: e.Path, step: e.Step, bytes: info.Size()})
 		}
 	}
 	for _, prefix := range []string{spansPrefix, failedPrefix} {
@@ -44,9 +53,10 @@ func filesOf(dir string) (f files, err error) {
 }
 
 // over returns the files to remove so that the others have at most this many bytes together. Lines may
-// take a quarter of it; of them the oldest go, but not the last of a process. Of the train steps, of
-// which one of every is kept, every second one goes, from the oldest on, then three of four, and so on;
-// the newest stays.
+// take a quarter of it; of them the oldest go, but not the last of a process. Evaluations may take another quarter;
+// of them every second one goes, from the oldest on, as often as it takes, but neither the first nor the newest. Of the
+// train steps, of which one of every is kept, every second one goes, from the oldest on, then three of four, and so
+// on; the newest stays.
 func (f files) over(limit, every int64) (paths []string) {
 	lines := sum(f.lines)
 	for _, s := range f.lines {
@@ -55,7 +65,9 @@ func (f files) over(limit, every int64) (paths []string) {
 			lines -= s.bytes
 		}
 	}
-	left, bytes := f.trained, sum(f.trained)+min(lines, limit/4)
+	evaluated, gone := thinned(f.evaluated, limit/4)
+	paths = append(paths, gone...)
+	left, bytes := f.trained, sum(f.trained)+min(lines, limit/4)+evaluated
 	for stride := int64(2); bytes > limit && len(left) > 1; stride *= 2 {
 		newest := left[len(left)-1].step
 		left = slices.DeleteFunc(slices.Clone(left), func(s sized) bool {
@@ -71,6 +83,24 @@ func (f files) over(limit, every int64) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// thinned returns which evaluations to remove, so that the others have at most this many bytes if that can be, and how
+// many bytes these have.
+func thinned(left []sized, limit int64) (bytes int64, paths []string) {
+	for bytes = sum(left); bytes > limit && len(left) > 2; {
+		var kept []sized
+		for i, s := range left {
+			if bytes > limit && i%2 == 1 && i+1 < len(left) {
+				paths = append(paths, s.path)
+				bytes -= s.bytes
+			} else {
+				kept = append(kept, s)
+			}
+		}
+		left = kept
+	}
+	return bytes, paths
 }
 
 func sum(files []sized) (bytes int64) {

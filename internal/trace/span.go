@@ -38,21 +38,25 @@ func SpanOf(s trinity.Span) Span {
 // Failure is a line of a file of failed rollouts and dropped answers. A line without Kind says that a process began with
 // a step of the role.
 type Failure struct {
-	Role    string              `json:"role"`
-	ID      string              `json:"id"`
-	Step    int64               `json:"step"` // of the explorer
-	Task    string              `json:"task"`
-	Run     int                 `json:"run"`
-	Kind    trinity.FailureKind `json:"kind"`
-	Reason  string              `json:"reason"`
-	Retries int                 `json:"retries"`
-	Prompt  []int32             `json:"prompt,omitempty"`  // tokens of the last call of a model
-	Sampled []int32             `json:"sampled,omitempty"` // tokens that this call gave until the failure
-	Time    time.Time           `json:"time"`
+	Role     string              `json:"role"`
+	ID       string              `json:"id"`
+	Step     int64               `json:"step"` // of the explorer
+	Task     string              `json:"task"`
+	Run      int                 `json:"run"`
+	Kind     trinity.FailureKind `json:"kind"`
+	Reason   string              `json:"reason"`
+	Retries  int                 `json:"retries"`
+	Question string              `json:"question,omitempty"` // of the task
+	Truth    string              `json:"truth,omitempty"`    // the task's reference answer
+	Prompt   []int32             `json:"prompt,omitempty"`   // tokens of the last call of a model
+	Sampled  []int32             `json:"sampled,omitempty"`  // tokens that this call gave until the failure
+	Time     time.Time           `json:"time"`
 }
 
 func failureOf(f trinity.FailedRollout) Failure {
-	return Failure{f.Role, f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Prompt, f.Sampled, f.Time}
+	return Failure{
+		f.Role, f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Question, f.Truth, f.Prompt, f.Sampled, f.Time,
+	}
 }
 
 // ReadSpans reads the spans of a trace as [Table.Spans] has them. With an error about a damaged file it returns what

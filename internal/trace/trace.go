@@ -49,7 +49,8 @@ type Writer struct {
 	table   table
 	first   map[string]int64 // the first step that a role did
 	trains  bool             // the process has trained a step
-	trained int64            // bytes of train steps, written since the last measure
+	judges  map[string]bool  // the explorers whose evaluations the process has written
+	trained int64            // bytes of train steps and evaluations, written since the last measure
 	bytes   int64            // of the files at the last measure
 	limit   int64            // of bytes, at which files are thinned out
 	broken  bool             // a write failed: nothing is written any more
@@ -80,7 +81,7 @@ func New(o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		opts: o, first: map[string]int64{}, limit: o.MaxBytes, texts: texts,
+		opts: o, first: map[string]int64{}, judges: map[string]bool{}, limit: o.MaxBytes, texts: texts,
 		queue: make(chan any, maxQueued), closing: make(chan struct{}), ended: make(chan struct{}),
 		spans:  lines{dir: o.Dir, prefix: spansPrefix, process: process, max: maxFile},
 		failed: lines{dir: o.Dir, prefix: failedPrefix, process: process, max: maxFile},
@@ -123,6 +124,9 @@ func (w *Writer) Trained(t trinity.Trained) {
 	}
 	w.handled(tokens)
 }
+
+// Evaluation keeps the answers of an evaluation that has ended.
+func (w *Writer) Evaluation(e Evaluation) { w.put(e) }
 
 // handled takes a train step of so many tokens out of what waits.
 func (w *Writer) handled(tokens int64) {
@@ -233,6 +237,11 @@ func (w *Writer) write(what any) error {
 		n, err := w.table.write(w.opts.Dir, v)
 		w.trained += n
 		return errors.Join(err, w.thin())
+	case Evaluation:
+		n, err := v.write(w.opts.Dir, !w.judges[v.Who])
+		w.judges[v.Who] = true
+		w.trained += n
+		return errors.Join(err, w.thin())
 	}
 	panic(fmt.Sprintf("trace: %T", what))
 }
@@ -273,7 +282,7 @@ func (w *Writer) thin() error {
 // after more has come.
 func (w *Writer) measure() error {
 	files, err := filesOf(w.opts.Dir)
-	w.bytes = sum(files.trained) + sum(files.lines)
+	w.bytes = sum(files.trained) + sum(files.lines) + sum(files.evaluated)
 	w.trained, w.spans.written, w.failed.written = 0, 0, 0
 	w.limit = max(w.opts.MaxBytes, w.bytes+w.opts.MaxBytes/16)
 	if w.bytes <= w.opts.MaxBytes {

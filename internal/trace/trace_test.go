@@ -53,7 +53,7 @@ func trained(step int64) trinity.Trained {
 	one := trinity.Experience{
 		ID: trinity.ExperienceID{Step: step, Task: "a/1", Run: 1}, Tokens: []int32{7, 8, 9}, Mask: []bool{false, true, true},
 		Logprobs: []float32{0, -1, -2}, Advantages: []float32{0, .5, .5}, PromptLen: 1, Temperature: .7, Versions: [2]int64{3, 4},
-		Reward: trinity.NewReward(map[string]float64{"accuracy": 1}), Prompt: "p", Response: "r", Info: map[string]any{"k": 1.5},
+		Reward: trinity.NewReward(map[string]float64{"accuracy": 1}), Prompt: "p", Response: "r", Truth: "t", Info: map[string]any{"k": 1.5},
 	}
 	one.OldLogprobs, one.Entropies = []float32{0, -1.5, -2.5}, []float32{0, 1, 2}
 	two := trinity.Experience{
@@ -88,7 +88,7 @@ func TestTrainedStepReadsBack(t *testing.T) {
 	first := rows[0]
 	if first.ID != "12/a/1/1/0" || *first.Reward != 1 || first.Parts != `{"accuracy":1}` || first.Info != `{"k":1.5}` ||
 		first.OldestVersion != 3 || !reflect.DeepEqual(first.Streams.OldLogprobs, Floats{0, -1.5, -2.5}) ||
-		first.Temperature != .7 || rows[1].Update != 2 {
+		first.Temperature != .7 || first.Truth != "t" || rows[1].Update != 2 {
 		t.Errorf("read %+v", first)
 	}
 	if last := rows[2]; last.Dropped != "advantage" || last.Update != -1 || last.Reward != nil || last.Reason != "no number" ||
@@ -337,14 +337,14 @@ func TestFilesOverTheLimit(t *testing.T) {
 		limit int64
 		want  string
 	}{
-		{files{steps(1, 10), nil}, 100, ""},
-		{files{steps(1, 11), nil}, 90, "2 4"},
-		{files{steps(1, 11), nil}, 60, "2 4 6 8 10"},
-		{files{steps(1, 11), nil}, 40, "2 4 6 8 10 3 7"},
-		{files{steps(1, 10), nil}, 20, "2 4 6 8 3 7 5 9"},
-		{files{nil, spans}, 160, "a"},
-		{files{steps(1, 3), spans}, 100, "a b"},
-		{files{steps(1, 9), spans}, 90, "a b 2"},
+		{files{trained: steps(1, 10)}, 100, ""},
+		{files{trained: steps(1, 11)}, 90, "2 4"},
+		{files{trained: steps(1, 11)}, 60, "2 4 6 8 10"},
+		{files{trained: steps(1, 11)}, 40, "2 4 6 8 10 3 7"},
+		{files{trained: steps(1, 10)}, 20, "2 4 6 8 3 7 5 9"},
+		{files{lines: spans}, 160, "a"},
+		{files{trained: steps(1, 3), lines: spans}, 100, "a b"},
+		{files{trained: steps(1, 9), lines: spans}, 90, "a b 2"},
 	} {
 		if got := strings.Join(c.files.over(c.limit, 1), " "); got != c.want {
 			t.Errorf("%d train steps, %d files of spans, limit %d: %q, want %q", len(c.files.trained), len(c.files.lines), c.limit, got, c.want)
@@ -354,7 +354,7 @@ func TestFilesOverTheLimit(t *testing.T) {
 	for step := int64(1); step < 50; step += 10 {
 		tenth = append(tenth, sized{path: fmt.Sprint(step), step: step, bytes: 10})
 	}
-	if got := strings.Join(files{tenth, nil}.over(30, 10), " "); got != "11 31" {
+	if got := strings.Join(files{trained: tenth}.over(30, 10), " "); got != "11 31" {
 		t.Errorf("of every tenth step go %q", got)
 	}
 }

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -44,6 +42,7 @@ type Sequence struct {
 	Run            int64   `json:"run" parquet:"run"`
 	Turn           int64   `json:"turn" parquet:"turn"`
 	Prompt         string  `json:"prompt" parquet:"prompt,dict"`
+	Truth          string  `json:"truth" parquet:"truth,dict"` // the task's reference answer; "" if it has none
 	Response       string  `json:"response" parquet:"response"`
 	Parts          string  `json:"reward_parts" parquet:"reward_parts"` // JSON: the reward's parts by name
 	Reason         string  `json:"reason" parquet:"reason"`             // why there is no valid reward
@@ -142,7 +141,7 @@ func Rows(t trinity.Trained) (rows []Row) {
 // sequenceOf returns what is known of an experience, most of which its row in an archive has too.
 func sequenceOf(e *trinity.TrainedExperience, known *experience.Row) Sequence {
 	return Sequence{
-		ID: known.ID, ExploreStep: known.Step, Task: known.Task, Run: known.Run, Turn: known.Turn, Prompt: known.Prompt,
+		ID: known.ID, ExploreStep: known.Step, Task: known.Task, Run: known.Run, Turn: known.Turn, Prompt: known.Prompt, Truth: e.Truth,
 		Response: known.Response, Reason: known.Reason, Dropped: e.Dropped, Truncated: known.Truncated, OldestVersion: known.OldestVersion,
 		ModelVersion: known.ModelVersion, PromptTokens: known.PromptTokens, ResponseTokens: known.ResponseTokens,
 		Temperature: e.Temperature, Expert: e.IsExpert, Chosen: e.Chosen,
@@ -159,12 +158,17 @@ type table struct {
 	out  bytes.Buffer
 }
 
+// newTable returns a writer of a file.
+func newTable[T any](out io.Writer) *parquet.GenericWriter[T] {
+	return parquet.NewGenericWriter[T](out, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.DataPageVersion(1), parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(0))
+}
+
 // write writes the file of a train step and returns its size in bytes.
 func (t *table) write(dir string, step trinity.Trained) (size int64, err error) {
 	t.out.Reset()
 	if t.rows == nil {
-		t.rows = parquet.NewGenericWriter[Row](&t.out, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-			parquet.DataPageVersion(1), parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(0))
+		t.rows = newTable[Row](&t.out)
 	} else {
 		t.rows.Reset(&t.out)
 	}
@@ -199,14 +203,16 @@ func Steps(dir string) (steps []int64, err error) {
 }
 
 // ReadStep reads what a trace has of a train step.
-func ReadStep(dir string, step int64) ([]Row, error) { return readStep[Row](StepFile(dir, step)) }
+func ReadStep(dir string, step int64) ([]Row, error) {
+	return readTable[Row](StepFile(dir, step), &trainedForm)
+}
 
 // ReadAnswer reads the rows of one experience of a train step, which has many of up to 32,768 tokens.
 func ReadAnswer(dir string, step int64, id string) (rows []Row, err error) {
 	type row struct {
 		ID string `parquet:"id"`
 	}
-	err = openStep(StepFile(dir, step), func(file *parquet.File) error {
+	err = openTable(StepFile(dir, step), &trainedForm, func(file *parquet.File) error {
 		ids, err := readRows[row](file)
 		if err != nil {
 			return err
@@ -242,7 +248,7 @@ type Score struct {
 // ReadScores reads the rewards of a train step and nothing else of it. An answer that several optimizer
 // steps learned from is there once.
 func ReadScores(dir string, step int64) (scores []Score, err error) {
-	rows, err := readStep[Score](StepFile(dir, step))
+	rows, err := readTable[Score](StepFile(dir, step), &trainedForm)
 	seen := map[string]bool{}
 	for _, r := range rows {
 		if !seen[r.ID] {
@@ -252,82 +258,6 @@ func ReadScores(dir string, step int64) (scores []Score, err error) {
 	}
 	return scores, err
 }
-
-// readStep reads rows with all columns of the file or some.
-func readStep[T any](path string) (rows []T, err error) {
-	err = openStep(path, func(file *parquet.File) (err error) {
-		rows, err = readRows[T](file)
-		return err
-	}, parquet.SkipPageIndex(true))
-	return rows, err
-}
-
-func readRows[T any](file *parquet.File) (rows []T, err error) {
-	table := parquet.NewGenericReader[T](file)
-	defer table.Close()
-	for {
-		batch := make([]T, 64)
-		n, err := table.Read(batch)
-		rows = append(rows, batch[:n]...)
-		if errors.Is(err, io.EOF) {
-			return rows, nil
-		}
-		if err == nil && n == 0 {
-			err = io.ErrNoProgress
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-// openStep calls use with the file of a train step.
-func openStep(path string, use func(*parquet.File) error, options ...parquet.FileOption) (err error) {
-	defer func() {
-		if p := recover(); p != nil { // the library's, at a damaged file
-			err = errors.New("its schema or its pages are damaged")
-		}
-		if err != nil {
-			text, _, _ := strings.Cut(err.Error(), "\n")
-			err = fmt.Errorf("%s: %s", path, text)
-		}
-	}()
-	in, err := os.Open(path)
-	if err != nil {
-		return errors.Unwrap(err)
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	file, err := parquet.OpenFile(in, info.Size(), append(options, parquet.SkipBloomFilters(true))...)
-	if err != nil {
-		return err
-	}
-	if err := fits(file.Schema()); err != nil {
-		return err
-	}
-	return use(file)
-}
-
-// fits tells whether a file of a train step has the columns that every answer needs, and those that it has
-// of this version's in the same types. What it has beside them is ignored.
-func fits(schema *parquet.Schema) error {
-	for _, path := range ownSchema.Columns() {
-		want, _ := ownSchema.Lookup(path...)
-		got, ok := schema.Lookup(path...)
-		if !ok && slices.Contains(needed, path[0]) || ok && got.Node.Type().Kind() != want.Node.Type().Kind() {
-			return fmt.Errorf("another version has written it, without a column %q of the type %s", strings.Join(path, "."), want.Node.Type())
-		}
-	}
-	return nil
-}
-
-var (
-	ownSchema = parquet.SchemaOf(Row{})
-	needed    = []string{"id", "task", "update", "tokens"}
-)
 
 // removeAfter removes the train steps after a step.
 func removeAfter(dir string, last int64) error {

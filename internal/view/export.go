@@ -100,11 +100,14 @@ type exportedGroup struct {
 	Task        string
 	ExploreStep int64
 	Prompt      string
+	Truth       string
 	Answers     []exportedAnswer
 }
 
 type exportedAnswer struct {
 	Name, Facts string
+	Verdict     trace.Verdict
+	Mark        string // of the verdict
 	Tokens      []exportedToken
 }
 
@@ -115,13 +118,17 @@ func (p *Page) export() exported {
 	out := exported{Title: strings.ToUpper(title[:1]) + title[1:], Summary: p.summary()}
 	for _, g := range p.Groups {
 		group := exportedGroup{Task: safetext.Printable(g.Task), ExploreStep: g.ExploreStep, Prompt: lines(p.prompt(g.Answers[0]))}
+		group.Truth = lines(g.Answers[0].Truth)
 		for _, a := range g.Answers {
-			group.Answers = append(group.Answers, exportedAnswer{a.name(), a.facts(), p.tokens(a)})
+			group.Answers = append(group.Answers, exportedAnswer{a.name(), a.facts(), a.verdict(), marks[a.verdict()], p.tokens(a)})
 		}
 		out.Groups = append(out.Groups, group)
 	}
 	for _, f := range p.Failures {
 		head, why := failed(f)
+		if f.Truth != "" {
+			why += "\nquestion: " + lines(f.Question) + "\nright answer: " + lines(f.Truth)
+		}
 		out.Failures = append(out.Failures, head+" "+why)
 	}
 	return out

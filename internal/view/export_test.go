@@ -20,7 +20,8 @@ func TestExport(t *testing.T) {
 		t.Fatal(err, damaged)
 	}
 	for _, want := range []string{
-		"<details open><summary>Train step 7: 3 answers", "<h3>Task a, explorer step 3</h3>", "run 0: reward 1, advantage",
+		"<details open><summary>Train step 7: 3 answers", "<h3>Task a, explorer step 3</h3>",
+		`run 0: <b class="right">✓ right</b>, reward 1, advantage`,
 		`<span class="up3" title="place 1, token 2`, "derivative -0.5", "&lt;script&gt;⏎\n",
 		"run 2 failed by tool after 2 retries: broken\n    stack</pre>",
 	} {

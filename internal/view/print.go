@@ -44,6 +44,9 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 	for _, g := range p.Groups {
 		fmt.Fprintf(&out, "\n%s, explorer step %d\n%s\n", style(bold, "task "+safetext.Printable(g.Task)), g.ExploreStep,
 			style(dim, lines(p.prompt(g.Answers[0]))))
+		if truth := g.Answers[0].Truth; truth != "" {
+			fmt.Fprintf(&out, "right answer: %s\n", style(bold, lines(truth)))
+		}
 		for _, a := range g.Answers {
 			p.answer(&out, a, style)
 			if tokens {
@@ -54,6 +57,12 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 	for _, f := range p.Failures {
 		head, why := failed(f)
 		fmt.Fprintf(&out, "\n%s %s\n", style(bold, head), why)
+		if f.Question != "" {
+			fmt.Fprintf(&out, "question: %s\n", lines(f.Question))
+		}
+		if f.Truth != "" {
+			fmt.Fprintf(&out, "right answer: %s\n", lines(f.Truth))
+		}
 		if len(f.Sampled) > 0 {
 			fmt.Fprintf(&out, "its last call had sampled: %s\n", lines(p.text(f.Sampled)))
 		}
@@ -131,7 +140,11 @@ func (p *Page) disagreement() (mean, most float64, tokens int) {
 
 // answer writes what is known of an answer in a line, and its text.
 func (p *Page) answer(out *strings.Builder, a *Answer, style func(code, text string) string) {
-	fmt.Fprintf(out, "  %s: %s\n    ", style(bold, a.name()), a.facts())
+	says := mark(a.verdict(), style)
+	if says != "" {
+		says += ", "
+	}
+	fmt.Fprintf(out, "  %s: %s%s\n    ", style(bold, a.name()), says, a.facts())
 	for t := int(a.PromptTokens); t < len(a.Tokens); t++ {
 		out.WriteString(style(a.colour(t), strings.ReplaceAll(lines(p.tokenText(a.Tokens[t])), "\n", "\n    ")))
 	}
@@ -148,12 +161,7 @@ func (a *Answer) name() string {
 
 // facts returns what is known of an answer beside its tokens, in a line.
 func (a *Answer) facts() string {
-	text := "no reward"
-	if a.Reward != nil {
-		text = fmt.Sprintf("reward %.4g", *a.Reward)
-	} else if a.Reason != "" {
-		text = "no valid reward: " + safetext.Printable(a.Reason)
-	}
+	text := scoreOf(a.Reward, a.Reason)
 	if advantage, ok := meanWhere(a.Advantages, a.Mask); ok {
 		text += fmt.Sprintf(", advantage %+.3g", advantage)
 	}

@@ -17,9 +17,12 @@ import (
 
 // Options choose what is shown.
 type Options struct {
-	Step  int64  // a train step; 0 is the newest that the trace has
-	Task  string // only the answers to this task; "" is all
-	Worst int    // only this many answers, those with the lowest rewards; 0 is all
+	Step   int64  // a train step; 0 is the newest that the trace has
+	Task   string // only the answers to this task; "" is all
+	Worst  int    // only this many answers, those with the lowest rewards; 0 is all
+	Groups int    // only this many groups, those with the lowest mean rewards, the worst first; 0 is all, as they come
+	Wrong  bool   // only answers that are wrong or have no valid reward
+	Search string // only answers whose question, truth or text has this text, in upper or lower case
 }
 
 // Page is what is shown of one train step.
@@ -143,6 +146,7 @@ func (p *Page) choose(o Options) error {
 			return noTask{fmt.Errorf("the trace of train step %d has no task %s: it has %s", p.Step, o.Task, listed(tasks))}
 		}
 	}
+	p.Groups = o.ofGroups(p.Groups)
 	if o.Worst <= 0 {
 		return nil
 	}
@@ -150,7 +154,7 @@ func (p *Page) choose(o Options) error {
 	for _, g := range p.Groups {
 		all = append(all, g.Answers...)
 	}
-	slices.SortStableFunc(all, func(a, b *Answer) int { return cmp.Compare(a.rewarded(), b.rewarded()) })
+	slices.SortStableFunc(all, func(a, b *Answer) int { return cmp.Compare(rewarded(a.Reward), rewarded(b.Reward)) })
 	worst := all[:min(o.Worst, len(all))]
 	for i := range p.Groups {
 		g := &p.Groups[i]
@@ -160,12 +164,39 @@ func (p *Page) choose(o Options) error {
 	return nil
 }
 
+// ofGroups returns what the options want of the groups.
+func (o *Options) ofGroups(groups []Group) []Group {
+	if o.Groups > 0 {
+		slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(a.mean(), b.mean()) })
+		groups = groups[:min(o.Groups, len(groups))]
+	}
+	for i := range groups {
+		groups[i].Answers = slices.DeleteFunc(groups[i].Answers, func(a *Answer) bool {
+			text := strings.ToLower(a.Prompt + "\n" + a.Truth + "\n" + a.Response)
+			return o.Wrong && !a.verdict().IsWrong() || !strings.Contains(text, strings.ToLower(o.Search))
+		})
+	}
+	return slices.DeleteFunc(groups, func(g Group) bool { return len(g.Answers) == 0 })
+}
+
+// mean returns the mean of the rewards of a group; an answer without a valid one counts as 0.
+func (g *Group) mean() (sum float64) {
+	for _, a := range g.Answers {
+		if a.Reward != nil {
+			sum += *a.Reward / float64(len(g.Answers))
+		}
+	}
+	return sum
+}
+
+func (a *Answer) verdict() trace.Verdict { return trace.VerdictOf(a.Reward, a.Parts, a.Reason) }
+
 // rewarded returns the reward by which answers are sorted; those without one come first.
-func (a *Answer) rewarded() float64 {
-	if a.Reward == nil {
+func rewarded(reward *float64) float64 {
+	if reward == nil {
 		return -1e308
 	}
-	return *a.Reward
+	return *reward
 }
 
 // listed writes a long list in short.

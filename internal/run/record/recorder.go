@@ -27,7 +27,7 @@ type Log struct {
 	LogOptions
 	Scrub  scrub
 	cfg    *config.Settled
-	text   func(token int32) string
+	tokens trace.Tokens
 	said   *monitor.Messages
 	joined joined   // the trainer in another process; nil without one
 	broken sync.Map // of those whom it tells, those that have panicked
@@ -54,10 +54,10 @@ type LogOptions struct {
 // joined is the trainer in another process, which wants the spans.
 type joined interface{ Span(trinity.Span) }
 
-// NewLog returns the log of a stage, without secrets in its lines. text writes a token.
-func NewLog(cfg *config.Settled, o LogOptions, text func(int32) string) *Log {
+// NewLog returns the log of a stage, without secrets in its lines. tokens are those of the policy.
+func NewLog(cfg *config.Settled, o LogOptions, tokens trace.Tokens) *Log {
 	l := &Log{
-		LogOptions: o, Scrub: ScrubOf(&cfg.Config), cfg: cfg, text: text, said: &monitor.Messages{To: o.Say},
+		LogOptions: o, Scrub: ScrubOf(&cfg.Config), cfg: cfg, tokens: tokens, said: &monitor.Messages{To: o.Say},
 		ledgers: map[string]*ledger.Writer{},
 	}
 	l.Say = l.Scrub.lines(l.said.Say)
@@ -223,27 +223,30 @@ func monitored(cfg *config.Settled) (monitor.Run, error) {
 }
 
 // Explorer returns the explorer's side of the log.
-func (l *Log) Explorer() explorer.Recorder { return explorerSide{l} }
+func (l *Log) Explorer() explorer.Recorder { return &explorerSide{log: l} }
 
 // Trainer returns the trainer's side of the log.
 func (l *Log) Trainer() trainer.Recorder { return trainerSide{l} }
 
 // explorerSide implements explorer.Recorder.
-type explorerSide struct{ log *Log }
+type explorerSide struct {
+	log *Log
+	evaluation
+}
 
 // Log implements explorer.Recorder.
-func (e explorerSide) Log(ctx context.Context, rec trinity.Record) error {
+func (e *explorerSide) Log(ctx context.Context, rec trinity.Record) error {
 	rec.Role = trinity.RoleExplorer
 	return e.log.Record(ctx, rec)
 }
 
 // Warn implements explorer.Recorder: it adds a line to the log of failed rollouts.
-func (e explorerSide) Warn(err error) {
+func (e *explorerSide) Warn(err error) {
 	fmt.Fprintf(e.log.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
 }
 
 // Say implements explorer.Recorder.
-func (e explorerSide) Say(line string) { e.log.Say(line) }
+func (e *explorerSide) Say(line string) { e.log.Say(line) }
 
 // trainerSide implements trainer.Recorder.
 type trainerSide struct{ log *Log }

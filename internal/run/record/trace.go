@@ -115,7 +115,7 @@ func (l *Log) NewTrace(fromStep int64) (*trace.Writer, error) {
 	o := &l.cfg.Monitor.Trace
 	return trace.New(trace.Options{
 		Dir: filepath.Join(l.cfg.CheckpointJobDir, rundir.Traces), FromStep: fromStep, Spans: o.Spans, Every: int64(o.Every),
-		MaxBytes: int64(o.MaxGb * 1e9), Text: l.text, Say: l.Say,
+		MaxBytes: int64(o.MaxGb * 1e9), Text: l.tokens.Text, Say: l.Say,
 	})
 }
 

@@ -54,7 +54,7 @@ func answered(t *testing.T, dir string) (long trinity.ExperienceID) {
 		logprob := func(t int) float64 { return -0.25 - float64(t%7)/3 }
 		e := trinity.Experience{
 			ID: trinity.ExperienceID{Step: 3, Task: "a/b", Run: run}, Tokens: tokens, PromptLen: 9,
-			Prompt: strings.Repeat(" word", 1+1000*run) + " far"[:4*run], Response: said,
+			Prompt: strings.Repeat(" word", 1+1000*run) + " far"[:4*run], Response: said, Truth: "2",
 			Mask:     append(make([]bool, 9), slices.Repeat([]bool{true}, len(tokens)-9)...),
 			Logprobs: of(logprob), Reward: trinity.NewReward(map[string]float64{"accuracy": reward}),
 			Advantages: of(func(int) float64 { return reward - 0.5 }),
@@ -81,6 +81,18 @@ func answered(t *testing.T, dir string) (long trinity.ExperienceID) {
 		Reason: "boom\nat <i>line</i> 7", Retries: 2, Sampled: []int32{7}, Time: time.Now()})
 	w.Failed(trinity.FailedRollout{ID: trinity.ExperienceID{Step: 3, Task: "d"}, Role: trinity.RoleExplorer, Kind: trinity.DroppedAnswer,
 		Reason: "dropped by advantage, no valid reward: no number", Sampled: []int32{11}, Time: time.Now()})
+	for step, said := range map[int64][]string{0: {"4", "no idea"}, 4: {"5 <b>or</b> more", "6"}} {
+		run, one, nought := int64(0), 1.0, 0.0
+		rows := []trace.Evaluated{
+			{Taskset: "few", Run: &run, Prompt: "2+2=?", Truth: "4", Response: said[0], Reward: &one, Step: step},
+			{Taskset: "few", Row: 1, Run: &run, Prompt: strings.Repeat("wide", 300), Truth: "6", Response: said[1], Reward: &nought, Step: step,
+				Chat: trace.JSON(`[{"role":"user","content":"3+3=?"},{"role":"assistant","content":"` + said[1] + `"}]`)},
+		}
+		if step > 0 {
+			rows[0].Reward, rows[1].Reward = &nought, &one
+		}
+		w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: step, Rows: rows})
+	}
 	begin := time.Unix(1e9, 0)
 	w.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: "explorer", Step: 4, Begin: begin,
 		End: begin.Add(3 * time.Second)})
@@ -113,6 +125,7 @@ func TestAnswersInABrowser(t *testing.T) {
 		{"scroll", func(t *testing.T) { scrolls(t, w, tokens) }},
 		{"rollouts", func(t *testing.T) { filtersRollouts(t, w) }},
 		{"group", func(t *testing.T) { differ(t, w) }},
+		{"answers", func(t *testing.T) { comparesAnswers(t, w) }},
 		{"time", func(t *testing.T) { opensRollout(t, w) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -222,6 +235,9 @@ func TestFailuresInABrowser(t *testing.T) {
 // differ: two answers that somebody marks have their difference.
 func differ(t *testing.T, w *window) {
 	w.show(t, "group?run=r&step=4&task=a%2Fb", "2 answers, mean reward 0.5")
+	w.until(t, says("right answer: 2"))
+	w.until(t, "document.querySelector('article.given.is-right .verdict').innerText === '✓ right'")
+	w.until(t, "document.querySelector('article.given.is-wrong .verdict').innerText === '✗ wrong'")
 	if common := value[string](t, w, "document.querySelector('.common').innerText"); common != "the same start, then " {
 		t.Errorf("%q is dimmed", common)
 	}
@@ -235,10 +251,27 @@ func differ(t *testing.T, w *window) {
 	}
 }
 
+// comparesAnswers: two evaluations stand side by side, what has become wrong first, and fit a telephone.
+func comparesAnswers(t *testing.T, w *window) {
+	w.show(t, "answers?run=r", "step 4: 1 of 2 right (50 %)")
+	w.until(t, "document.querySelectorAll('.held article').length === 2")
+	w.until(t, "document.querySelector('.held article').innerText.includes('5 <b>or</b> more')")
+	w.until(t, "document.querySelector('.held .is-wrong .verdict').innerText === '✗ wrong'")
+	w.until(t, says("3+3=?"))
+	w.do(t, chromedp.EmulateViewport(400, 700))
+	w.isNarrow(t, "answers")
+	w.do(t, chromedp.EmulateViewport(1100, 640))
+	w.show(t, "answers?run=r&which=lost", "1 of 1")
+	w.show(t, "answers?run=r&which=all&held=IDEA", "1 of 1")
+	w.showDark(t, "answers?run=r", "wrong → right 1")
+	w.show(t, "rollouts?run=r&step=4&which=wrong", "1 of 2")
+	w.until(t, says("✗ wrong"))
+}
+
 // opensRollout: a rollout in the lanes leads to its tokens.
 func opensRollout(t *testing.T, w *window) {
 	w.show(t, "time?run=r", "trainer waits for explorer")
-	w.until(t, says("100 %"))
+	w.until(t, says("The trainer waited for rollouts 100 % of the time."))
 	w.do(t, chromedp.Click(chromedp.CSS(".time-tables button")))
 	w.until(t, says("Open its tokens"))
 	w.do(t, chromedp.Click(chromedp.CSS(".panel.row button")))

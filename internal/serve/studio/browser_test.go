@@ -176,7 +176,7 @@ var routes = []struct{ name, route, text string }{
 	{"compare", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed0", "algorithm.optimizer.lr"},
 	{"same task", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr1e-5_seed1&same=sums%2F1", "The same task"},
 	{"rollouts", "rollouts?run=" + url.QueryEscape(both) + "&step=20", "sums/1"},
-	{"group", "group?run=" + url.QueryEscape(both) + "&step=20&task=sums%2F1&explore_step=20", "make"},
+	{"group", "group?run=" + url.QueryEscape(both) + "&step=20&task=sums%2F1&explore_step=20", "answer is 7"},
 	{"tokens", firstTokens, "three and four"},
 	{"time", "time?run=" + url.QueryEscape(both), "trainer"},
 }

@@ -2,11 +2,10 @@ package studio
 
 import (
 	"encoding/json"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/model/toolcall"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // called is a message of the assistant that calls tools.
@@ -22,23 +21,16 @@ type oneCall struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-var (
-	// header is what a template writes before a message.
-	header = regexp.MustCompile(`^\s*\w+\n`)
-	// frames are the markers of a message; formats of calls have other control tokens.
-	frames = slices.Concat(opens, named, closes)
-)
-
-// calls returns the messages that call tools in the format of a run's settings. Where these leave it
+// callsIn returns the messages that call tools in the format of a run's settings. Where these leave it
 // open, the message itself tells the format.
-func (s *spelled) calls(set *settings) []called {
+func callsIn(s *trace.Spelled, set *settings) []called {
 	key := "explorer.rollout_model.tool_call_"
 	chosen, pattern := set.value(key+"parser"), set.value(key+"pattern")
 	all := []called{}
 	for at, end := 0, 0; at < len(s.Roles); at = end {
 		var said strings.Builder
 		for end = at; end < len(s.Roles) && s.Roles[end] == s.Roles[at]; end++ {
-			if !s.Special[end] || !slices.Contains(frames, s.Texts[end]) {
+			if !s.IsFrame(end) {
 				said.WriteString(s.Texts[end])
 			}
 		}
@@ -47,7 +39,7 @@ func (s *spelled) calls(set *settings) []called {
 		}
 		text, format := said.String(), chosen
 		if s.Special[at] {
-			text = header.ReplaceAllString(text, "")
+			text = trace.Headless(text)
 		}
 		if format == toolcall.Auto && strings.HasPrefix(strings.TrimLeft(text, "[ \n"), "{") { // its marks are in the template alone
 			format = "llama3_json"

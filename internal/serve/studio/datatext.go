@@ -76,7 +76,7 @@ type wholeExample struct {
 	More         int                     `json:"more"`    // tokens that are left out
 	Streams      map[string]trace.Floats `json:"streams"` // numbers of the tokens of an experience
 	Updates      []any                   `json:"updates"` // none: as a rollout has them
-	spelled
+	*trace.Spelled
 }
 
 // whole returns an example with the texts of its tokens.
@@ -105,7 +105,7 @@ func (v *view) whole(e example) wholeExample {
 			texts[token] = v.renderer.Tokenizer().Text(token)
 		}
 	}
-	w.spelled = spell(&trace.Answer{Streams: trace.Streams{Tokens: w.Tokens, Mask: w.Mask}}, texts)
+	w.Spelled = spell(&trace.Answer{Streams: trace.Streams{Tokens: w.Tokens, Mask: w.Mask}}, texts)
 	return w
 }
 

@@ -97,7 +97,7 @@ func TestCallsOfTools(t *testing.T) {
 				}
 			}
 			s := spell(a, texts)
-			found, err := json.Marshal(s.calls(set))
+			found, err := json.Marshal(callsIn(s, set))
 			if err != nil || string(found) != of.want {
 				t.Errorf("%s, %v\nwant %s", found, err, of.want)
 			}

@@ -38,7 +38,15 @@ type Rollout struct {
 	ModelVersion   int64           `json:"model_version"`
 	Metrics        json.RawMessage `json:"metrics"`
 	Info           json.RawMessage `json:"info"`
+	judged
 	answerStats
+}
+
+// judged is what people need to see whether an answer is right.
+type judged struct {
+	Truth   string        `json:"truth"` // the task's reference answer; "" if it has none
+	Verdict trace.Verdict `json:"verdict"`
+	Chat    []trace.Said  `json:"chat,omitempty"` // of an answer of several turns
 }
 
 // answerStats is what the server computes of an answer.
@@ -105,9 +113,10 @@ func (s *traces) rollouts(r *http.Request, f *runFiles) (any, error) {
 	explored := map[int64]bool{}
 	for _, a := range answers {
 		explored[a.ExploreStep] = true
-		if search == "" || strings.Contains(strings.ToLower(a.Prompt+"\n"+a.Response), search) {
+		if search == "" || strings.Contains(strings.ToLower(a.Prompt+"\n"+a.Truth+"\n"+a.Response), search) {
 			one := rolloutOf(a, step)
 			one.cut()
+			one.Chat = chatOf(a, texts)
 			rollouts = append(rollouts, one)
 		}
 	}
@@ -122,8 +131,9 @@ func (s *traces) rollouts(r *http.Request, f *runFiles) (any, error) {
 // rolloutOf returns what the table has of an answer of a train step.
 func rolloutOf(a *trace.Answer, step int64) Rollout {
 	r := Rollout{
-		ID: a.ID, Task: a.Task, ExploreStep: a.ExploreStep, Run: a.Run, Turn: a.Turn, Prompt: a.Prompt, Response: a.Response,
-		Parts: object(a.Parts), Reason: a.Reason, Dropped: a.Dropped, Truncated: a.Truncated, Expert: a.Expert, Chosen: a.Chosen,
+		ID: a.ID, Task: a.Task, ExploreStep: a.ExploreStep, Run: a.Run, Turn: a.Turn, Prompt: a.Prompt,
+		Response: a.Response,
+		Parts:    object(a.Parts), Reason: a.Reason, Dropped: a.Dropped, Truncated: a.Truncated, Expert: a.Expert, Chosen: a.Chosen,
 		PromptTokens: a.PromptTokens, ResponseTokens: a.ResponseTokens, Temperature: Number(a.Temperature),
 		OldestVersion: a.OldestVersion, ModelVersion: a.ModelVersion, Metrics: object(a.Sequence.Metrics), Info: object(a.Info),
 	}
@@ -131,6 +141,7 @@ func rolloutOf(a *trace.Answer, step int64) Rollout {
 		reward := Number(*a.Reward)
 		r.Reward = &reward
 	}
+	r.judged = judged{Truth: a.Truth, Verdict: trace.VerdictOf(a.Reward, a.Parts, a.Reason)}
 	r.answerStats = measure(a, step)
 	return r
 }
@@ -150,9 +161,35 @@ func object(text string) json.RawMessage {
 	return quoted
 }
 
+// chatOf returns the messages of an answer of several turns; nil of another, and of one that is too long for a list.
+func chatOf(a *trace.Answer, texts map[int32]string) []trace.Said {
+	turns, size := 0, 0
+	for t, learned := range a.Mask {
+		if learned && (t == 0 || !a.Mask[t-1]) {
+			turns++
+		}
+	}
+	if turns < 2 || len(a.Tokens) != len(a.Mask) {
+		return nil
+	}
+	s := spell(a, texts)
+	chat := s.Chat(func(places []int) string {
+		var text strings.Builder
+		for _, t := range places {
+			text.WriteString(s.Texts[t])
+		}
+		size += text.Len()
+		return text.String()
+	})
+	if size > maxChat {
+		return nil
+	}
+	return chat
+}
+
 // cut shortens the texts for the table.
 func (r *Rollout) cut() {
-	for _, text := range []*string{&r.Prompt, &r.Response} {
+	for _, text := range []*string{&r.Prompt, &r.Truth, &r.Response} {
 		short, cut := cutText(*text, maxShown)
 		*text, r.Cut = short, r.Cut || cut
 	}
@@ -180,8 +217,8 @@ func (s *traces) rollout(r *http.Request, f *runFiles) (any, error) {
 		Streams map[string]any   `json:"streams"`
 		Updates []map[string]any `json:"updates"`
 		Calls   []called         `json:"calls"`
-		spelled
-	}{rolloutOf(a, step), a.Tokens, a.Mask, streamsOf(a), updatesOf(a), read.calls(set), read}, nil
+		*trace.Spelled
+	}{rolloutOf(a, step), a.Tokens, a.Mask, streamsOf(a), updatesOf(a), callsIn(read, set), read}, nil
 }
 
 // streamsOf returns the streams by name; nil for those that nobody computed.

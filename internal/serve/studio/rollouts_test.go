@@ -299,3 +299,19 @@ func TestSpans(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// An answer of several turns comes with its chat; one of one turn, and one too long for a list, without.
+func TestChatOfAnAnswer(t *testing.T) {
+	texts := map[int32]string{0: "go", 1: " up", 2: " wall", 3: " down", 4: strings.Repeat("x", maxChat)}
+	for want, tokens := range map[string][]int32{
+		"[{prompt go} {assistant up} {prompt wall} {assistant down}]": {0, 1, 2, 3}, "[]": {0, 1}, "[] ": {0, 1, 4, 3},
+	} {
+		a := &trace.Answer{Streams: trace.Streams{Tokens: tokens, Mask: make([]bool, len(tokens))}}
+		for i := range tokens {
+			a.Mask[i] = i%2 == 1
+		}
+		if got := fmt.Sprint(chatOf(a, texts)); got != strings.TrimSpace(want) {
+			t.Errorf("%v: %s, want %s", tokens, got, want)
+		}
+	}
+}

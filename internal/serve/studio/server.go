@@ -77,6 +77,8 @@ func (s *Server) Handler() http.Handler {
 		"compare":                               curves.compare,
 		"groups":                                found.groups,
 		"tasks":                                 traces.tasks,
+		"answers":                               traces.inTurn(traces.answers),
+		"runs/{run}/evaluations":                found.of(traces.evaluations),
 		"config/schema":                         schema,
 		"config/templates":                      configs.templates,
 		"data":                                  data.list,

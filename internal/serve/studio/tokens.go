@@ -1,8 +1,6 @@
 package studio
 
 import (
-	"encoding/hex"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -88,44 +86,7 @@ func flagsOf(a *trace.Answer) []string {
 	return flags
 }
 
-// spelled is how the tokens of an answer read.
-type spelled struct {
-	Texts   []string       `json:"texts"`
-	Bytes   map[int]string `json:"bytes"`   // of tokens that are no characters alone, in hex, by place
-	Special []bool         `json:"special"` // control tokens
-	Roles   []string       `json:"roles"`   // of the message that the token is in; "" if unknown
-}
-
-var (
-	// isControl finds tokens that no text has: <|im_start|>, <s>, </s>, [INST], <start_of_turn>, …
-	isControl = regexp.MustCompile(`^(<[|｜][^<>]{1,60}[|｜]>|</?s>|<(bos|eos|pad|unk|mask)>|<(start|end)_of_(turn|image)>|` +
-		`\[(CLS|SEP|PAD|BOS|EOS)\]|\[/?(INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])$`)
-	// isByte finds tokens that are one byte of a character.
-	isByte = regexp.MustCompile(`^<0x([0-9A-Fa-f]{2})>$`)
-)
-
-// roleWords are the words of chat templates for the roles.
-var roleWords = map[string]string{
-	"system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant", "model": "assistant",
-	"gpt": "assistant", "tool": "tool", "ipython": "tool", "function": "tool", "observation": "tool", "environment": "tool",
-}
-
-// spell returns how the tokens of an answer read. Roles follow the markers of usual chat templates.
-// Without one, tokens that the model sampled are the assistant's, and the others are the prompt.
-func spell(a *trace.Answer, texts map[int32]string) spelled {
-	n := len(a.Tokens)
-	s := spelled{make([]string, n), map[int]string{}, make([]bool, n), make([]string, n)}
-	for t, token := range a.Tokens {
-		text := texts[token]
-		if m := isByte.FindStringSubmatch(text); m != nil {
-			s.Bytes[t], text = strings.ToLower(m[1]), "\uFFFD"
-			if b, err := hex.DecodeString(m[1]); err == nil && b[0] < utf8.RuneSelf {
-				text = string(b)
-				delete(s.Bytes, t)
-			}
-		}
-		s.Texts[t], s.Special[t] = text, isControl.MatchString(text)
-	}
-	s.assign(a.Mask)
-	return s
+// spell returns how the tokens of an answer read.
+func spell(a *trace.Answer, texts map[int32]string) *trace.Spelled {
+	return trace.Spell(a.Tokens, a.Mask, texts)
 }

@@ -1,6 +1,6 @@
 // What the pages Rollouts, Group and Tokens say of an answer.
-import { html } from "./vendor/preact.js";
-import { number, plain } from "./parts.js";
+import { html, useState } from "./vendor/preact.js";
+import { Text, number, plain, visible } from "./parts.js";
 import { href } from "./route.js";
 import { t } from "./words.js";
 
@@ -22,6 +22,48 @@ export const named = (of) => t("answer.run", { run: of.run }) + (of.turn ? " · 
 /** partsIn writes numbers by name; what is no object is shown as it is. @param {Record<string, number | string> | string} of */
 export const partsIn = (of) => typeof of === "string" ? plain(of) : Object.entries(of || {}).map(([name, value]) => `${plain(name)} ${number(value)}`).join(", ");
 
+/** The sign of a verdict: colour alone tells nothing to many people. @type {Record<string, string>} */
+const signs = { right: "✓", wrong: "✗", invalid: "?" };
+
+/** Mark says whether an answer is right. @param {{of: {verdict: string}}} props */
+export const Mark = ({ of }) => signs[of.verdict] &&
+  html`<b class=${"verdict is-" + of.verdict}>${signs[of.verdict]} ${t("answer.is." + of.verdict)}</b>`;
+
+/** A shared beginning shorter than this is not cut: there is room for it. */
+const leastCut = 24;
+
+/** begins returns where a text of a list begins to be shown, of which others share this much. @param {string} text @param {number} start */
+export function begins(text, start) {
+  if (start < leastCut || start >= text.length) return 0;
+  const word = text.lastIndexOf(" ", start - 8);
+  return word > start - leastCut ? word + 1 : start;
+}
+
+/** fromThere is a text without what others share of its beginning. @param {string} text @param {number} start */
+export const fromThere = (text, start) => begins(text, start) ? "… " + text.slice(begins(text, start)) : text;
+
+/**
+ * Cut shows a text from where others differ; the beginning comes back when somebody wants it.
+ * @param {{text: string, start: number}} props
+ */
+export function Cut({ text, start }) {
+  const [whole, open] = useState(false), [limit, more] = useState(1500);
+  const from = whole ? 0 : begins(text, start), end = Math.max(limit, start);
+  const says = t("answer.beginning");
+  return html`<div class="text" dir="auto">${from > 0 && html`
+    <button class="link" title=${says} aria-label=${says} onClick=${() => open(true)}>…</button>${" "}`}<span
+    class="common">${visible(text.slice(from, start))}</span>${visible(text.slice(start, end))}
+    ${text.length > end && html`
+      <button class="link" onClick=${() => more(10 * limit)}>${t("app.more", { n: text.length - end })}</button>`}</div>`;
+}
+
+/** Truth is the right answer to a task. @param {{truth: string}} props */
+export const Truth = ({ truth }) => truth ? html`<p class="truth">${t("answer.truth")}:${" "}
+  <b dir="auto" title=${plain(truth)}>${begun(truth, 600)}</b></p>` : null;
+
+/** begun is the beginning of a long text. @param {string} text @param {number} most */
+const begun = (text, most) => plain(text.slice(0, most)) + (text.length > most ? "…" : "");
+
 /** Flags are the marks of an answer, each in words. @param {{of: Rollout}} props */
 export function Flags({ of }) {
   const all = [
@@ -38,13 +80,24 @@ export function Flags({ of }) {
 /** Scroll scrolls what is long, by keys too. @param {{label: string, children: any}} props */
 export const Scroll = ({ label, children }) => html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>${children}</div>`;
 
+/** Chat shows all messages of an agent. @param {{chat: {role: string, content: string}[]}} props */
+export function Chat({ chat }) {
+  return html`<${Scroll} label=${t("held.chat")}>${chat.map((m) => html`<div class=${"said-by in-" + plain(m.role)}><small class="muted">${
+    ["system", "user", "assistant", "tool", "prompt"].includes(m.role) ? t("tokens.role." + m.role) : plain(m.role)}</small>
+    <${Text} text=${m.content} limit=${1500} /></div>`)}<//>`;
+}
+
 /** Facts has what is known of an answer in a line. @param {{run: string, step: number, of: Rollout}} props */
 export function Facts({ run, step, of }) {
   const fact = (key, value) => html`<div><dt>${t("answer." + key)}</dt><dd>${value}</dd></div>`;
   const parts = partsIn(of.reward_parts);
-  return html`<dl class="facts">
+  return html`<div class="posed">${of.prompt && html`<p><span class="muted">${t("answer.question")}:</span>${" "}
+      <span dir="auto" title=${plain(of.prompt)}>${begun(of.prompt, 300)}</span></p>`}
+    <${Truth} truth=${of.truth} /></div>
+  <dl class="facts">
     ${fact("task", html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>`)}
-    ${fact("reward", html`<b>${of.reward === null ? "–" : number(of.reward)}</b>${parts && html` <span class="muted">(${parts})</span>`}`)}
+    ${fact("reward", html`<${Mark} of=${of} />${" "}
+      <b>${of.reward === null ? "–" : number(of.reward)}</b>${parts && html` <span class="muted">(${parts})</span>`}`)}
     ${fact("advantage", number(of.advantage))}
     ${fact("length", t("answer.lengths", { prompt: number(of.prompt_tokens), response: number(of.response_tokens) }))}
     ${fact("version", html`${of.oldest_version === of.model_version ? of.model_version : `${of.oldest_version} – ${of.model_version}`} <span class="muted">(${t("answer.stale", { n: of.staleness })})</span>`)}

@@ -76,6 +76,16 @@ export const steps = (id, signal) => json(runPath(id) + "/steps", {}, signal);
 /** @type {(id: string, step: number, signal?: AbortSignal, q?: string) => Promise<{step: number, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
 export const rollouts = (id, step, signal, q) => json(`${runPath(id)}/steps/${step}/rollouts`, { q }, signal);
 
+/** evaluations names those of a run, by step. @type {(id: string, signal?: AbortSignal) => Promise<{evaluations: string[]}>} */
+export const evaluations = (id, signal) => json(runPath(id) + "/evaluations", {}, signal);
+
+/**
+ * answers are those of two evaluations to the same held-out rows.
+ * @typedef {{run: string, at: string}} Side
+ * @type {(a: Side, b: Side, which: string, q: string, signal?: AbortSignal) => Promise<HeldOutAnswers>}
+ */
+export const answers = (a, b, which, q, signal) => json("answers", { run: [a.run, b.run], at: [a.at, b.at], which, q }, signal);
+
 /** failures are the newest of a run, at most limit. @type {(id: string, limit?: number, signal?: AbortSignal) => Promise<Failed>} */
 export const failures = (id, limit, signal) => json(runPath(id) + "/failures", { limit }, signal);
 

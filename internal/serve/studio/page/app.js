@@ -26,6 +26,7 @@ const pages = {
   rollouts: { load: () => import("./rollouts.js"), component: "Rollouts", key: "o", needsRun: true },
   group: { load: () => import("./group.js"), component: "Group" },
   tokens: { load: () => import("./tokens.js"), component: "Tokens" },
+  answers: { load: () => import("./answers.js"), component: "Answers", key: "v", needsRun: true },
   time: { load: () => import("./time.js"), component: "Time", key: "t", needsRun: true },
   data: { load: () => import("./data.js"), component: "Data", key: "d", needsRun: true },
   annotate: { load: () => import("./annotate.js"), component: "Annotate", key: "a" },

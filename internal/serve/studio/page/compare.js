@@ -4,6 +4,7 @@ import { html } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Loaded, State, finding, number, plain, series, short, useData } from "./parts.js";
 import { href } from "./route.js";
+import { HeldOut } from "./answers.js";
 import { SameTask } from "./sametask.js";
 import { t } from "./words.js";
 
@@ -31,6 +32,8 @@ export function Compare({ query, go }) {
       <${Settings} comparison=${data.value} byId=${byId} />
       <h2>${t("compare.metrics")}</h2>
       <${Metrics} ...${{ comparison: data.value, byId, query, go }} />`}
+    ${traced.length > 1 && html`<h2>${t("page.answers")}</h2>
+      <${HeldOut} key=${"held" + traced.join()} ids=${traced} query=${query} go=${go} />`}
     ${traced.length > 1 && html`<h2>${t("compare.task")}</h2><${SameTask} key=${traced.join()} ids=${traced} query=${query} go=${go} />`}
   </div>`;
 }

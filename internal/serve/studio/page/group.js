@@ -2,7 +2,7 @@
 import { html, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Bar, Damaged, Loaded, Text, number, plain, useData, useKeys, visible } from "./parts.js";
-import { Flags, Scroll, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
+import { Chat, Cut, Flags, Mark, Scroll, Truth, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
 import { commonStart, difference } from "./diff.js";
 import { t } from "./words.js";
 
@@ -50,7 +50,7 @@ function Answers({ run, step, answers, query, go }) {
   const toggle = (id) => go("", { answer: chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id].slice(-2) }, { replace: true });
   const pair = chosen.map((id) => answers.find((of) => of.id === id));
   return html`
-    <details class="panel prompt" open><summary>${t("group.prompt", { n: answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${answers[0].prompt} limit=${1500} /><//></details>
+    <details class="panel prompt" open><summary>${t("group.prompt", { n: answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${answers[0].prompt} limit=${1500} /><//><${Truth} truth=${answers[0].truth} /></details>
     <p class="headlines"><${Spread} answers=${answers} />${answers.length > 1 && html`<span class="muted">${pair.length < 2 ? t("group.choose") : ""}</span>`}</p>
     ${pair.length === 2 && html`<${Difference} key=${chosen.join()} a=${{ run, step, of: pair[0] }} b=${{ run, step, of: pair[1] }} />`}
     <div class="answers">${answers.map((of) => html`<${Card} key=${of.id}
@@ -64,8 +64,8 @@ function Answers({ run, step, answers, query, go }) {
  * @param {{run: string, step: number, of: Rollout, start: number, most: Most, chosen: boolean, onChoose: false | (() => void)}} props
  */
 export function Card({ run, step, of, start, most, chosen, onChoose }) {
-  return html`<article class=${chosen ? "panel chosen" : "panel"}>
-    <div class="row"><h2><a href=${tokensOf(run, step, of.id)}>${named(of)}</a></h2><span class="grow"></span>
+  return html`<article class=${`panel given is-${of.verdict}${chosen ? " chosen" : ""}`}>
+    <div class="row"><h2><a href=${tokensOf(run, step, of.id)}>${named(of)}</a></h2><${Mark} of=${of} /><span class="grow"></span>
       ${onChoose && html`<label><input type="checkbox" checked=${chosen} onChange=${onChoose} /> ${t("group.compare")}</label>`}</div>
     <table class="measured"><tbody>
       <tr title=${partsIn(of.reward_parts)}><th scope="row">${t("answer.reward")}</th><td>${number(of.reward)}</td><td><${Bar} value=${of.reward} max=${most.reward} /></td></tr>
@@ -73,7 +73,8 @@ export function Card({ run, step, of, start, most, chosen, onChoose }) {
       <tr><th scope="row">${t("answer.length")}</th><td>${number(of.response_tokens)}</td><td><${Bar} value=${of.response_tokens} max=${most.length} /></td></tr>
     </tbody></table>
     <div class="flags"><${Flags} of=${of} /></div>
-    <${Scroll} label=${named(of)}><${Response} text=${of.response} start=${start} /><//>
+    ${of.chat && of.chat.length ? html`<${Chat} chat=${of.chat} />` : html`
+      <${Scroll} label=${named(of)}><${Cut} text=${of.response} start=${start} /><//>`}
     ${of.cut && html`<a href=${tokensOf(run, step, of.id)}>${t("group.whole")}</a>`}
   </article>`;
 }
@@ -93,14 +94,6 @@ export function Spread({ answers }) {
   if (n > 1 && rewards.every((r) => r === rewards[0])) return html`<span class="warn">${t("group.flat", { n, reward: number(rewards[0]) })}</span>`;
   const deviation = Math.sqrt(rewards.reduce((sum, r) => sum + (r - mean) ** 2, 0) / Math.max(1, n - 1));
   return html`<span>${t("group.spread", { n: answers.length, mean: number(mean), deviation: number(deviation, 3) })}</span>`;
-}
-
-/** Response dims what all answers begin with. @param {{text: string, start: number}} props */
-function Response({ text, start }) {
-  const [limit, more] = useState(1500);
-  const end = Math.max(limit, start);
-  return html`<div class="text" dir="auto"><span class="common">${visible(text.slice(0, start))}</span>${visible(text.slice(start, end))}
-    ${text.length > end && html`<button class="link" onClick=${() => more(10 * limit)}>${t("app.more", { n: text.length - end })}</button>`}</div>`;
 }
 
 /** How many words of two answers may differ, and how many characters of them are compared. */

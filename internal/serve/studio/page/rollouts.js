@@ -2,12 +2,15 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys } from "./parts.js";
-import { Flags, Scroll, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
+import { Flags, Mark, Scroll, Truth, fromThere, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
+import { commonStart } from "./diff.js";
 import { t } from "./words.js";
 
 /** What the choice "which" shows. @type {Record<string, (of: Rollout) => boolean>} */
 const kinds = {
   all: () => true,
+  wrong: (of) => of.verdict === "wrong" || of.verdict === "invalid",
+  right: (of) => of.verdict === "right",
   trained: (of) => !of.dropped && !of.reason,
   invalid: (of) => !!of.reason,
   dropped: (of) => !!of.dropped,
@@ -91,7 +94,7 @@ function Answers({ run, step, all, query, go }) {
     const shown = all.filter((of) => (kinds[which] || kinds.all)(of) && (!task || of.task === task) &&
       inRange(rewarded(of), byReward, most) &&
       inRange(of.response_tokens, byLength, longest) && (!wanted || found.has(of.id) ||
-        (of.prompt + "\n" + of.response).toLowerCase().includes(wanted)));
+        (of.prompt + "\n" + of.truth + "\n" + of.response).toLowerCase().includes(wanted)));
     return sorted(shown, columns, sort);
   }, [all, found, query.toString()]);
   const filter = (to) => go("", to, { replace: true });
@@ -107,8 +110,12 @@ function Answers({ run, step, all, query, go }) {
         onInput=${(e) => filter({ q: e.target.value || null })} />
       <select aria-label=${t("rollouts.which")} value=${which}
         onChange=${(e) => filter({ which: e.target.value === "all" ? null : e.target.value })}>
-        ${Object.keys(kinds).map((kind) =>
+        ${Object.keys(kinds).filter((kind) => kind === which || !["wrong", "right"].includes(kind) ||
+          all.some((of) => of.verdict)).map((kind) =>
           html`<option value=${kind}>${t("rollouts.which." + kind, { n: all.filter(kinds[kind]).length })}</option>`)}</select>
+      <select aria-label=${t("rollouts.order")} value=${orders.includes(sort) ? sort : ""}
+        onChange=${(e) => filter({ sort: e.target.value || null })}>
+        ${orders.map((by) => html`<option value=${by}>${t("rollouts.order." + (by || "none"))}</option>`)}</select>
       ${task && html`<button onClick=${() => filter({ task: null })}>${t("answer.task")} ${plain(task)} ✕</button>`}
       <span class="muted" role="status">${t("rollouts.shown", { n: rows.length, of: all.length })}</span>
       ${filtered && html`<button onClick=${() => filter({ q: null, which: null, task: null, reward: null, length: null })}>${
@@ -118,6 +125,9 @@ function Answers({ run, step, all, query, go }) {
       label=${t("page.rollouts")} onOpen=${(of) => go("tokens", { run, step, rollout: of.id })}
       classOf=${(of) => of.reason ? "invalid" : of.dropped ? "dropped" : ""} height="62vh" />`;
 }
+
+/** The orders that people ask for most; the heads of the columns have the others. */
+const orders = ["", "verdict", "group", "reward", "-length"];
 
 const PAUSE = 300; // milliseconds without a key after which the server searches
 
@@ -140,16 +150,32 @@ function useSearch(run, step, all, search) {
 }
 
 /**
+ * lineOf is a text in a line of the table, from where others differ; the pointer on it shows more.
+ * @param {string} text @param {number} start
+ */
+const lineOf = (text, start) => html`<span class="one-line" dir="auto" title=${plain(text.slice(0, 2000))}>${
+  plain(fromThere(text, start).slice(0, 160).replace(/\s+/g, " "))}</span>`;
+
+/**
  * columnsOf returns the columns that at least one answer fills.
  * @param {string} run @param {number} step @param {Rollout[]} all @returns {Column<Rollout>[]}
  */
 function columnsOf(run, step, all) {
+  const keyOf = (/** @type {Rollout} */ of) => of.task + "\n" + of.explore_step;
+  /** @type {Map<string, Rollout[]>} */
+  const groups = new Map();
+  for (const of of all) groups.set(keyOf(of), [...groups.get(keyOf(of)) || [], of]);
+  const starts = new Map([...groups].map(([key, of]) => [key, commonStart(of.map((one) => one.response))]));
+  const asked = commonStart([...new Set(all.map((of) => of.prompt))]);
+  const means = new Map([...groups].map(([key, of]) => [key, of.reduce((sum, one) => sum + (rewarded(one) ?? 0), 0) / of.length]));
   const most = Math.max(...all.map((of) => Math.abs(rewarded(of) ?? 0)));
   const mostAdvantage = Math.max(...all.map((of) => Math.abs(Number(of.advantage) || 0)));
   const numeric = (value) => value === null ? null : Number(value);
   const empty = new Set([
     !all.some((of) => Object.keys(of.reward_parts || {}).length > 1) && "parts", all.every((of) => of.advantage === null) && "advantage",
     all.every((of) => of.kl === null) && "kl",
+    all.every((of) => !of.truth) && "truth", all.every((of) => !of.prompt) && "question", all.every((of) => !of.verdict) && "verdict",
+    all.length === groups.size && "group",
   ]);
   /** @type {Column<Rollout>[]} */
   const columns = [
@@ -157,8 +183,18 @@ function columnsOf(run, step, all) {
       cell: (of) => html`<a href=${tokensOf(run, step, of.id)}>${named(of)}</a>` },
     { key: "task", title: t("answer.task"), value: (of) => of.task,
       cell: (of) => html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>` },
+    { key: "question", title: t("answer.question"), wide: true,
+      cell: (of) => lineOf(of.prompt, asked) },
+    { key: "truth", title: t("answer.truth"), value: (of) => of.truth,
+      cell: (of) => lineOf(of.truth, 0) },
+    { key: "text", title: t("rollouts.text"),
+      cell: (of) => lineOf(of.response, starts.get(keyOf(of)) ?? 0) },
+    { key: "verdict", title: t("rollouts.verdict"), value: (of) => ["wrong", "invalid", "", "right"].indexOf(of.verdict),
+      cell: (of) => html`<${Mark} of=${of} />` },
     { key: "reward", title: t("answer.reward"), align: "right", value: rewarded,
       cell: (of) => html`<span title=${partsIn(of.reward_parts)}>${number(of.reward)} <${Bar} value=${of.reward} max=${most} /></span>` },
+    { key: "group", title: t("rollouts.group"), align: "right", wide: true, value: (of) => means.get(keyOf(of)) ?? 0,
+      cell: (of) => number(means.get(keyOf(of)) ?? 0, 3) },
     { key: "parts", title: t("rollouts.parts"), wide: true, cell: (of) => partsIn(of.reward_parts) },
     { key: "advantage", title: t("answer.advantage"), align: "right", wide: true, value: (of) => numeric(of.advantage),
       cell: (of) => html`${number(of.advantage)} <${Bar} value=${of.advantage} max=${mostAdvantage} />` },
@@ -171,8 +207,6 @@ function columnsOf(run, step, all) {
     { key: "kl", title: t("rollouts.kl"), align: "right", wide: true, value: (of) => numeric(of.kl), cell: (of) => number(of.kl, 3) },
     { key: "flags", title: t("rollouts.marks"),
       value: (of) => Number(!!of.reason) * 8 + Number(!!of.dropped) * 4 + of.flags.length, cell: (of) => html`<${Flags} of=${of} />` },
-    { key: "text", title: t("rollouts.text"), wide: true,
-      cell: (of) => html`<span class="one-line" dir="auto">${plain(of.response.slice(0, 160).replace(/\s+/g, " "))}</span>` },
   ];
   return columns.filter((column) => !empty.has(column.key));
 }
@@ -190,7 +224,8 @@ function Failures({ title, all, query }) {
 
 /** @param {{title: string, all: Failure[], search: string}} props */
 function Lost({ title, all, search }) {
-  const shown = all.filter((f) => !search || [f.reason, f.prompt_text, f.sampled_text].join("\n").toLowerCase().includes(search));
+  const shown = all.filter((f) => !search || [f.reason, f.question, f.truth, f.prompt_text, f.sampled_text]
+    .join("\n").toLowerCase().includes(search));
   if (!all.length) return null;
   return html`<section class="panel failures"><h2>${title}</h2>
     ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
@@ -200,6 +235,9 @@ function Lost({ title, all, search }) {
         <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
       <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
       ${f.reason.includes("\n") && html`<${Scroll} label=${t("rollouts.reason")}><${Text} text=${f.reason} /><//>`}
+      ${!f.prompt_text && f.question && html`<h3>${t("answer.question")}</h3>
+        <${Scroll} label=${t("answer.question")}><${Text} text=${f.question} /><//>`}
+      <${Truth} truth=${f.truth || ""} />
       ${f.prompt_text && html`<h3>${t("rollouts.asked")}</h3><${Scroll} label=${t("rollouts.asked")}><${Text} text=${f.prompt_text} /><//>`}
       <h3>${t("rollouts.sampled")}</h3>${f.sampled_text ?
         html`<${Scroll} label=${t("rollouts.sampled")}><${Text} text=${f.sampled_text} /><//>` :

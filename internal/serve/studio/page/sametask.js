@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Damaged, Loaded, Spark, Text, number, plain, series, short, useData } from "./parts.js";
-import { Scroll, named } from "./answer.js";
+import { Scroll, Truth, named } from "./answer.js";
 import { commonStart } from "./diff.js";
 import { Card, Difference, Spread, mostOf } from "./group.js";
 import { t } from "./words.js";
@@ -52,7 +52,8 @@ function Beside({ ids, task, query, go }) {
   const toggle = (/** @type {string} */ k) => go("", { answer: chosen.includes(k) ? chosen.filter((one) => one !== k) : [...chosen, k].slice(-2) }, { replace: true });
   const first = columns.find((column) => column.answers.length);
   return html`<${Loaded} data=${data} />
-    ${first && html`<details class="panel prompt"><summary>${t("group.prompt", { n: first.answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${first.prompt} limit=${1500} /><//></details>`}
+    ${first && html`<details class="panel prompt"><summary>${t("group.prompt", { n: first.answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${first.prompt} limit=${1500} /><//></details>
+      <${Truth} truth=${first.answers[0].truth} />`}
     ${pair.length === 2 ? html`<${Difference} key=${chosen.join()} a=${pair[0]} b=${pair[1]} />` : html`<p class="muted">${t("group.choose")}</p>`}
     <div class="beside" tabindex="0" role="group" aria-label=${t("compare.task")}>${ids.map((id, i) => html`<section key=${id} class="column">
       <h3><i style=${{ background: series(i) }}></i>${plain(short(id))}</h3>

@@ -9,10 +9,10 @@ import { t } from "./words.js";
 /** @typedef {import("./lanes.js").Lane} Lane */
 /** @typedef {[number, number]} Range */
 
-/** The colours of what somebody does. @type {Record<string, string>} */
+/** The colours of what somebody does, one for each kind. @type {Record<string, string>} */
 const colours = {
   rollout: "--s5", model_call: "--s0", reward: "--s2", operator: "--s3", delivery: "--s7", evaluation: "--s6",
-  forward: "--s1", backward: "--s4", update: "--s3", publish: "--s2", checkpoint: "--s7",
+  forward: "--s1", backward: "--s4", update: "--s8", publish: "--s9", checkpoint: "--s10",
 };
 
 const axisHeight = 22;
@@ -63,6 +63,7 @@ export function Time({ query, go }) {
       ${spans && html`<span class="muted">${moment(range[0])} · ${duration((range[1] - range[0]) / 1000)}</span>`}
       <span class="grow"></span><${Legend} lanes=${spans ? spans.lanes : []} />
     </div>
+    ${spans && spans.lanes.length > 0 && html`<${Share} spans=${spans} />`}
     <div ref=${box} class="time-box">
       ${data.error && html`<${Loaded} data=${data} />`}
       ${!spans && !data.error && html`<${Loaded} data=${data} />`}
@@ -260,6 +261,23 @@ function Waits({ spans }) {
     ${waits.length ? html`<table class="measured"><tbody>${waits.map(([who, waited]) => html`<tr><th scope="row">${waitOf(who)}</th><td>${duration(waited)}</td><td>${percent(waited / seconds)}</td>
       <td><meter min="0" max="1" value=${Math.min(1, waited / seconds)} aria-label=${waitOf(who)}></meter></td></tr>`)}</tbody></table>` : html`<p class="muted">${t("time.nowait")}</p>`}
   </section>`;
+}
+
+/** A smaller share of the time than this is worth no sentence. */
+const worthSaying = 0.05;
+
+/** Share says in words how much of the time trainer and explorer waited for one another. @param {{spans: Spans}} props */
+function Share({ spans }) {
+  const seconds = Math.max(1e-9, (spans.to - spans.from) / 1000);
+  const shares = Object.entries(spans.waits || {}).map(([wait, waited]) => ({ wait, share: Math.min(1, waited / seconds) }))
+    .filter(({ wait, share }) => share >= worthSaying && !wait.endsWith("a slot of the model")).sort((a, b) => b.share - a.share);
+  if (!shares.length) return html`<p class="headlines">${t("time.share.none")}</p>`;
+  return html`<p class="headlines">${shares.slice(0, 3).map(({ wait, share }, i) => {
+    const [who, whom = ""] = plain(wait).split(" waits for ");
+    const known = { "trainer explorer": "time.share.rollouts", "trainer data": "time.share.data" }[`${who} ${whom}`];
+    const says = known || (whom === "trainer" ? "time.share.weights" : "time.share");
+    return html`<span class=${i === 0 && share > 0.5 ? "warn" : ""}>${t(says, { who, for: whom, share: percent(share) })}</span>`;
+  })}</p>`;
 }
 
 /** waitOf says a wait in the language of the page. @param {string} wait */

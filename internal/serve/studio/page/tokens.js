@@ -36,7 +36,7 @@ function Sequence({ answer, run, step, query, go }) {
   const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
   const update = of.updates[nth];
   const measures = useMemo(() => measuresOf(of, update), [of, update]);
-  const by = measures.find((m) => m.key === query.get("by")) || measures.find((m) => m.key === "derivative") || measures[0];
+  const by = measures.find((m) => m.key === query.get("by")) || measures.find((m) => m.key === "probability") || measures[0];
   const measure = useMemo(() => by && scaled(by, of), [by, of]);
   const clipped = useMemo(() => clippedTokens(of, update), [of, update]);
   const choose = (n) => measures[n] && go("", { by: measures[n].key }, { replace: true });
@@ -222,7 +222,7 @@ function Panel({ answer, of, update, token }) {
   const advantage = s.advantages ? s.advantages[token] : 0, derivative = u.d_logprobs ? u.d_logprobs[token] : NaN;
   const fate = !of.mask[token] ? "masked" : Number.isNaN(derivative) ? "learned" : derivative < 0 ? "raised" : derivative > 0 ? "lowered" : advantage ? "cut" : "still";
   const line = (label, value, name = "") => html`<tr title=${name}><th scope="row">${label}</th><td class=${name}>${value}</td></tr>`;
-  return html`<aside class="panel token-panel" aria-label=${t("tokens.panel")}>
+  return html`<aside class="panel token-panel" tabindex="0" aria-label=${t("tokens.panel")}>
     <p class="panel-text">${half ? "‹" + half + "›" : plain(JSON.stringify(raw.slice(0, 200)))}</p>
     <p class=${"fate " + fate}>${t("tokens.fate." + fate)}</p>
     <table><tbody>

@@ -16,6 +16,7 @@ interface Series { name: string; steps: Float64Array; times: Float64Array; value
 
 interface Rollout {
   id: string; task: string; explore_step: number; run: number; turn: number; prompt: string; response: string; cut: boolean;
+  truth: string; verdict: string; chat?: { role: string; content: string }[];
   reward: number | string | null; reward_parts: Record<string, number | string>; reason: string; dropped: string; truncated: string;
   expert: boolean; chosen: boolean; advantage: number | string | null; prompt_tokens: number; response_tokens: number; temperature: number;
   oldest_version: number; model_version: number; staleness: number; kl: number | string | null; flags: string[];
@@ -24,8 +25,24 @@ interface Rollout {
 
 interface Failure {
   role: string; id: string; step: number; task: string; run: number; kind: string; reason: string; retries: number;
+  question?: string; truth?: string;
   prompt?: number[]; sampled?: number[]; time: string; prompt_text?: string; sampled_text?: string;
 }
+
+interface HeldOutSide { run: string; at: string; n: number; right: number }
+
+interface HeldOutAnswer {
+  response: string; cut: boolean; chat?: { role: string; content: string }[]; reward: number | string | null;
+  reward_parts: Record<string, number | string>; reason: string; verdict: string; response_tokens: number;
+}
+
+interface HeldOutPair {
+  change: string; taskset: string; row: number; repeat: number; prompt: string; truth: string;
+  a: HeldOutAnswer | null; b: HeldOutAnswer | null;
+}
+
+/** The answers of two evaluations; of: how many pairs fit what was asked for, of which the first are here. */
+interface HeldOutAnswers { a: HeldOutSide | null; b: HeldOutSide | null; counts: Record<string, number>; of: number; pairs: HeldOutPair[] }
 
 /** The newest failed rollouts of a run; total counts all. */
 interface Failed { failures: Failure[]; total: number; damaged: string[] }

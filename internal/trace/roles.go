@@ -1,8 +1,11 @@
-package studio
+package trace
 
 import (
+	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Markers of usual chat templates.
@@ -23,8 +26,50 @@ var (
 // maxName is how many characters a role's name has at most.
 const maxName = 32
 
+// Spelled is how the tokens of an answer read.
+type Spelled struct {
+	Texts   []string       `json:"texts"`
+	Bytes   map[int]string `json:"bytes"`   // of tokens that are no characters alone, in hex, by place
+	Special []bool         `json:"special"` // control tokens
+	Roles   []string       `json:"roles"`   // of the message that the token is in; "" if unknown
+}
+
+var (
+	// isControl finds tokens that no text has: <|im_start|>, <s>, </s>, [INST], <start_of_turn>, …
+	isControl = regexp.MustCompile(`^(<[|｜][^<>]{1,60}[|｜]>|</?s>|<(bos|eos|pad|unk|mask)>|<(start|end)_of_(turn|image)>|` +
+		`\[(CLS|SEP|PAD|BOS|EOS)\]|\[/?(INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])$`)
+	// isByte finds tokens that are one byte of a character.
+	isByte = regexp.MustCompile(`^<0x([0-9A-Fa-f]{2})>$`)
+)
+
+// roleWords are the words of chat templates for the roles.
+var roleWords = map[string]string{
+	"system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant", "model": "assistant",
+	"gpt": "assistant", "tool": "tool", "ipython": "tool", "function": "tool", "observation": "tool", "environment": "tool",
+}
+
+// Spell returns how the tokens of an answer read. Roles follow the markers of usual chat templates.
+// Without one, tokens that the model sampled are the assistant's, and the others are the prompt.
+func Spell(tokens []int32, mask []bool, texts map[int32]string) *Spelled {
+	n := len(tokens)
+	s := &Spelled{make([]string, n), map[int]string{}, make([]bool, n), make([]string, n)}
+	for t, token := range tokens {
+		text := texts[token]
+		if m := isByte.FindStringSubmatch(text); m != nil {
+			s.Bytes[t], text = strings.ToLower(m[1]), "\uFFFD"
+			if b, err := hex.DecodeString(m[1]); err == nil && b[0] < utf8.RuneSelf {
+				text = string(b)
+				delete(s.Bytes, t)
+			}
+		}
+		s.Texts[t], s.Special[t] = text, isControl.MatchString(text)
+	}
+	s.assign(mask)
+	return s
+}
+
 // assign sets the roles from the texts. Without a marker, what training does not learn is the prompt.
-func (s *spelled) assign(mask []bool) {
+func (s *Spelled) assign(mask []bool) {
 	if s.mark(mask) || !slices.Contains(mask, true) {
 		return
 	}
@@ -40,7 +85,7 @@ func (s *spelled) assign(mask []bool) {
 }
 
 // mark sets the roles that markers, the mask and thoughts tell, and reports whether a marker told one.
-func (s *spelled) mark(mask []bool) (marked bool) {
+func (s *Spelled) mark(mask []bool) (marked bool) {
 	role, thinks, recent := "", false, ""
 	header, name := -1, "" // where the header of a message began, and what it says so far
 	for t, text := range s.Texts {
