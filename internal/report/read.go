@@ -28,7 +28,8 @@ import (
 type run struct {
 	Name   string
 	dir    string
-	stages []stage // in order of their first record
+	varied []string // the keys that its sweep varies; nil for a run of none
+	stages []stage  // in order of their first record
 }
 
 // stage is a stage of a run. A run without stages has one, whose name is "".
@@ -58,7 +59,11 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Name: filepath.Base(dir), dir: dir}
+	swept, err := rundir.ReadSweep(found.Dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Name: filepath.Base(dir), dir: dir, varied: swept.Varied}
 	runs := map[string]string{}
 	for _, of := range found.Stages {
 		s := stage{name: of.Name, run: r.Name, homes: of.Monitors, until: math.MaxInt64}
