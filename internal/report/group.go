@@ -124,8 +124,7 @@ func (s *stage) setting(key string) string {
 	if value, ok := s.settings[key]; ok {
 		return fmt.Sprint(value)
 	}
-	keys := config.Keys()
-	return keys[slices.IndexFunc(keys, func(k config.Key) bool { return k.Path == key })].Default
+	return defaults()[key]
 }
 
 // names returns the names of the group's runs.

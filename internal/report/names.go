@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/trinity-go/trinity/internal/config"
 )
@@ -133,16 +134,21 @@ func longest(texts []string) (most int) {
 	return most
 }
 
+// defaults has the defaults of the keys of a configuration.
+var defaults = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for _, k := range config.Keys() {
+		all[k.Path] = k.Default
+	}
+	return all
+})
+
 // value returns a setting, or its default, in few characters.
 func (s *subject) value(key string) string {
 	text, ok := s.settings[key]
 	if !ok {
 		bare := key[strings.LastIndexByte(key, ' ')+1:] // without "stage: "
-		keys := config.Keys()
-		if i := slices.IndexFunc(keys, func(k config.Key) bool { return k.Path == bare }); i >= 0 {
-			text = keys[i].Default
-		}
-		text = cmp.Or(text, "default")
+		text = cmp.Or(defaults()[bare], "default")
 	}
 	return brief(text)
 }
@@ -244,10 +250,11 @@ func pieces(name string) (out []string) {
 	}
 }
 
-// Name names runs, or stages of runs.
+// Name names runs, or stages of runs, whose settings then count as if each were a run.
 func Name(kept []Kept) Naming {
 	all := make([]subject, len(kept))
 	for i, k := range kept {
+		k.Stage = ""
 		all[i] = k.run().subject(k.Name)
 	}
 	return nameAll(all)

@@ -135,12 +135,12 @@ func failure(about rundir.About) string {
 
 // isShown reports whether a page or a comparison shows a metric, if a run has it.
 func isShown(name string) bool {
-	return isEvaluation(name) || slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
+	return IsEvaluation(name) || slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
 		slices.ContainsFunc(metrics, func(m shownMetrics) bool { return slices.Contains(m.names, name) })
 }
 
-// isEvaluation reports whether a metric is an evaluation, and no length or time.
-func isEvaluation(name string) bool {
+// IsEvaluation reports whether a metric is an evaluation, and no length or time.
+func IsEvaluation(name string) bool {
 	return len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0 && !strings.Contains(name, "length") && !strings.Contains(name, "/time/")
 }
 
@@ -211,7 +211,7 @@ func (s *stage) evaluations() []string {
 	names := map[string]bool{}
 	for _, f := range s.files {
 		for _, name := range f.Names {
-			if isEvaluation(name) && slices.ContainsFunc(f.Column(name).Records, func(r uint32) bool { return f.Steps[r] <= s.until }) {
+			if IsEvaluation(name) && slices.ContainsFunc(f.Column(name).Records, func(r uint32) bool { return f.Steps[r] <= s.until }) {
 				names[name] = true
 			}
 		}

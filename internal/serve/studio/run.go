@@ -42,6 +42,14 @@ type Run struct {
 	Updated     int64   `json:"updated"`
 	SecondsLeft *Number `json:"seconds_left"`
 	Traced      bool    `json:"traced"`
+
+	Parent     string      `json:"parent"`     // the ID of the run of which it is a stage
+	Sweep      string      `json:"sweep"`      // the ID of its sweep, which is a path, too
+	Label      string      `json:"label"`      // what tells it from the others of its sweep
+	Sets       []Set       `json:"sets"`       // the settings that do
+	Evaluation *Evaluation `json:"evaluation"` // null without one
+
+	sweep rundir.Sweep
 }
 
 // Number is a number that JSON may not have: those are words, as in metrics.jsonl.
@@ -93,6 +101,7 @@ func (s *runs) list(below string) (runs []*Run, damaged []string, err error) {
 	close(next)
 	reading.Wait()
 	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // gone meanwhile
+	s.name(root, runs)
 	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(b.Updated, a.Updated), strings.Compare(a.ID, b.ID)) })
 	return runs, append(damaged, slices.Concat(lines...)...), nil
 }
@@ -125,7 +134,7 @@ func (f *runFiles) summary() (*Run, []string) {
 			damaged = append(damaged, err.Error())
 		}
 	}
-	run := &Run{ID: f.id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}}
+	run := &Run{ID: f.id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}, Sets: []Set{}}
 	set, err := f.settings()
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
@@ -158,6 +167,8 @@ func (f *runFiles) summary() (*Run, []string) {
 		}
 	}
 	run.nameStage(dir, set, described)
+	note(f.placed(run))
+	run.Evaluation = f.evaluations()
 	touched = later(touched, modified(filepath.Join(dir, rundir.Traces)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
 	state, line := stateOf(dir, parts, touched, complete)
