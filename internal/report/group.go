@@ -18,6 +18,7 @@ type group struct {
 	Full     string // how the names of its runs begin
 	Runs     []*run
 	settings map[string]string
+	apart    []Apart // with its own values alone
 }
 
 // groups returns the groups of runs, in the order of their first runs.
@@ -47,13 +48,35 @@ func groups(runs []*run) []*group {
 			all[i].settings = g.settings
 		}
 	}
-	labels := nameAll(all).Labels
+	n := nameAll(all)
 	for i, g := range out {
-		if g.Name = labels[i]; len(out) == 1 {
+		for k, key := range n.Keys {
+			g.apart = append(g.apart, Apart{Key: key, Head: n.Heads[k], Values: []string{n.Values[i][k]}})
+		}
+		if g.Name = n.Labels[i]; len(out) == 1 {
 			g.Name = g.Full
 		}
 	}
 	return out
+}
+
+// Apart is a setting that tells groups apart.
+type Apart struct {
+	Key    string   `json:"key"`
+	Head   string   `json:"head"`   // the key in few characters
+	Values []string `json:"values"` // by group, in few characters
+}
+
+// apart returns the settings that tell groups apart, in the order of the groups.
+func apart(groups []*group) (all []Apart) {
+	for k := range groups[0].apart {
+		of := Apart{Key: groups[0].apart[k].Key, Head: groups[0].apart[k].Head}
+		for _, g := range groups {
+			of.Values = append(of.Values, g.apart[k].Values...)
+		}
+		all = append(all, of)
+	}
+	return all
 }
 
 // Kept is the settings that a run, or a stage of one, has kept.
