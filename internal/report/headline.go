@@ -15,29 +15,24 @@ type ranked struct {
 	First, Last, More string   // More is the difference to the first row
 }
 
-// counted is the metric with the number of rows that an evaluation asked.
-const counted = "finished_task_count"
+const (
+	evalPrefix = "eval/"
+	counted    = "finished_task_count" // the metric with the number of rows that an evaluation asked
+)
 
 // shortMetric returns the name of a metric for a sentence: held_out/accuracy for eval/held_out/accuracy/mean@1.
 func shortMetric(name string) string {
 	if last := path.Base(name); strings.HasPrefix(last, "mean") {
 		name = path.Dir(name)
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(name, "eval/"), "bench/")
+	return strings.TrimPrefix(strings.TrimPrefix(name, evalPrefix), "bench/")
 }
 
 // rankAll puts the groups in the order of the metric by which they are judged, the best first, and says in a
 // sentence what came of them.
 func (p *Page) rankAll() error {
 	stages := stageNames(p.Groups)
-	metric := ""
-	for _, stage := range slices.Backward(stages) {
-		evaluations, others := metricsOf(stage, p.Groups)
-		if names := slices.Concat(evaluations, others); len(names) > 0 {
-			metric = names[0]
-			break
-		}
-	}
+	metric := mainMetric(p.Groups)
 	if metric == "" {
 		return nil
 	}
@@ -91,8 +86,8 @@ func (g *group) sentence(stages []string, metric string) string {
 			if IsEvaluation(metric) && Better(metric, best.y, last.y) {
 				text += fmt.Sprintf(", best %.3g at step %g", best.y, best.x)
 			}
-			if set, _, ok := strings.Cut(strings.TrimPrefix(metric, "eval/"), "/"); ok && IsEvaluation(metric) {
-				if rows := s.points("eval/" + set + "/" + counted); len(rows) > 0 {
+			if set, _, ok := strings.Cut(strings.TrimPrefix(metric, evalPrefix), "/"); ok && IsEvaluation(metric) {
+				if rows := s.points(evalPrefix + set + "/" + counted); len(rows) > 0 {
 					text += fmt.Sprintf(" on %g rows", rows[len(rows)-1].y)
 				}
 			}

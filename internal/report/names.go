@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Naming tells the runs of a set apart. It is the one rule by which pages and tables name runs.
@@ -91,6 +92,9 @@ func tellApart(all []subject) (n Naming, ok bool) {
 // word matches a value that needs no key beside it: no number, no truth value.
 var word = regexp.MustCompile(`^[A-Za-z]{3,}[\w.-]*$`)
 
+// unnamed are the sections and keys after which no run is named.
+var unnamed = []string{"name", "project", "group", "checkpoint_root_dir", "continue_from_checkpoint", rundir.Monitor, "log"}
+
 // candidates returns the settings in which runs may differ: first those that sweeps vary, then the
 // algorithm, the seed last.
 func candidates(all []subject) (keys []string) {
@@ -114,8 +118,8 @@ func candidates(all []subject) (keys []string) {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), btoi(isSeed(a))*cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	})
 	return slices.DeleteFunc(slices.Compact(keys), func(key string) bool {
-		return slices.Contains([]string{"name", "project", "group", "checkpoint_root_dir", "continue_from_checkpoint"}, key) ||
-			strings.HasPrefix(key, "monitor.") || strings.HasPrefix(key, "log.") || slices.Contains(all[0].varied, "seed") && isSeed(key) && key != "seed"
+		of, _, _ := strings.Cut(key[strings.LastIndexByte(key, ' ')+1:], ".") // without "stage: "
+		return slices.Contains(unnamed, of) || slices.Contains(all[0].varied, "seed") && isSeed(key) && key != "seed"
 	})
 }
 
@@ -148,7 +152,7 @@ func (s *subject) value(key string) string {
 	text, ok := s.settings[key]
 	if !ok {
 		bare := key[strings.LastIndexByte(key, ' ')+1:] // without "stage: "
-		text = cmp.Or(defaults()[bare], "default")
+		text = cmp.Or(defaults()[bare], "(default)")
 	}
 	return brief(text)
 }

@@ -185,7 +185,7 @@ func (s *section) draw(groups []*group) {
 func (s *section) add(title string, names []string, groups []*group) {
 	var all []chart // of each metric
 	for _, name := range names {
-		c := chart{Title: strings.TrimSuffix(strings.TrimPrefix(name, "eval/"), "/mean"), metrics: []string{name}}
+		c := chart{Title: strings.TrimSuffix(strings.TrimPrefix(name, evalPrefix), "/mean"), metrics: []string{name}}
 		for i, g := range groups {
 			line := series{Name: g.Name, Colour: i}
 			var first, last []float64

@@ -135,7 +135,8 @@ func failure(about rundir.About) string {
 
 // isShown reports whether a page or a comparison shows a metric, if a run has it.
 func isShown(name string) bool {
-	return IsEvaluation(name) || strings.HasPrefix(name, "eval/") && strings.HasSuffix(name, "/"+counted) || slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
+	return IsEvaluation(name) || strings.HasPrefix(name, evalPrefix) && strings.HasSuffix(name, "/"+counted) ||
+		slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
 		slices.ContainsFunc(metrics, func(m shownMetrics) bool { return slices.Contains(m.names, name) })
 }
 

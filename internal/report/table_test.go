@@ -13,7 +13,8 @@ func TestCSV(t *testing.T) {
 	}
 	writeStage(t, filepath.Join(root, "b", "monitor"), record("1", "explorer", `"a,b":0.5`), record("2", "trainer", `"loss":"NaN"`), "")
 	writeStage(t, filepath.Join(root, "a", "rl", "monitor", "explorer1"), record("1", "explorer", `"x":1`), "")
-	writeStage(t, filepath.Join(root, "a", "rl", "monitor", "explorer2"), record("1", "explorer", `"x":3`), record("10", "explorer", `"x":1e-7`), "")
+	writeStage(t, filepath.Join(root, "a", "rl", "monitor", "explorer2"), record("1", "explorer", `"x":3`),
+		record("10", "explorer", `"x":1e-7`), "")
 	for _, test := range []struct {
 		names []string
 		want  string

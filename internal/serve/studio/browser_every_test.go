@@ -144,11 +144,15 @@ const overlap = `(() => {
 	}), out = [];
 	for (const [i, one] of boxes.entries()) for (const other of boxes.slice(i + 1)) {
 		if (one.e.contains(other.e) || other.e.contains(one.e) || one.e.closest("table") !== other.e.closest("table")) continue;
-		if (one.e.closest("ul, .beside") !== other.e.closest("ul, .beside") || one.e.closest(".beside") || one.e.cellIndex === 0 || other.e.cellIndex === 0) continue; // the first column stays while others scroll below it
-		const wide = Math.min(one.b.right, other.b.right) - Math.max(one.b.left, other.b.left), high = Math.min(one.b.bottom, other.b.bottom) - Math.max(one.b.top, other.b.top);
+		if (one.e.closest("ul, .beside") !== other.e.closest("ul, .beside") || one.e.closest(".beside")) continue;
+		if (one.e.cellIndex === 0 || other.e.cellIndex === 0) continue; // the first column stays while others scroll below it
+		const wide = Math.min(one.b.right, other.b.right) - Math.max(one.b.left, other.b.left);
+		const high = Math.min(one.b.bottom, other.b.bottom) - Math.max(one.b.top, other.b.top);
 		if (wide > 2 && high > 2) out.push(one.e.innerText + " | " + other.e.innerText);
 	}
-	for (const e of document.querySelectorAll("thead th .label")) if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth) out.push("cut: " + e.innerText);
+	for (const e of document.querySelectorAll("thead th .label")) {
+		if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth) out.push("cut: " + e.innerText);
+	}
 	return out;
 })()`
 
@@ -216,7 +220,8 @@ func (w *window) speaks(t *testing.T, page drawn, english []string) {
 	t.Helper()
 	value[bool](t, w, "localStorage.setItem('language', 'zh') || true")
 	w.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(w.site+"/#/"+page.route))
-	w.until(t, "document.documentElement.lang === 'zh' && document.querySelectorAll('main table, main .plot, main canvas, main article').length > 0")
+	w.until(t, "document.documentElement.lang === 'zh' &&"+
+		" document.querySelectorAll('main table, main .plot, main canvas, main article').length > 0")
 	for _, line := range strings.Split(value[string](t, w, "document.body.innerText"), "\n") {
 		if slices.Contains(english, strings.TrimSpace(line)) {
 			t.Errorf("the Chinese page says %q", line)
@@ -330,7 +335,8 @@ func chartsAreFiles(t *testing.T, w *window, pages []drawn) {
 		t.Errorf("the picture has %d bytes", size)
 	}
 	csv := strings.Split(value[string](t, w, "saved[4].text()"), "\n")
-	if len(csv) != 1+12*6+1 || csv[0] != "run,step,"+evaluation || !strings.HasPrefix(csv[1], "laptop/sums_algorithm_type_grpo_lr_1e-5_seed0,10,0.") {
+	first := "laptop/sums_algorithm_type_grpo_lr_1e-5_seed0,10,0."
+	if len(csv) != 1+12*6+1 || csv[0] != "run,step,"+evaluation || !strings.HasPrefix(csv[1], first) {
 		t.Errorf("the table is %q", csv[:3])
 	}
 }

@@ -17,6 +17,16 @@ type Set struct {
 	Value string `json:"value"`
 }
 
+// Placed says of what a run is a part.
+type Placed struct {
+	Parent string `json:"parent"` // the ID of the run of which it is a stage
+	Sweep  string `json:"sweep"`  // the ID of its sweep, which is a path, too
+	Label  string `json:"label"`  // what tells it from the others of its sweep
+	Sets   []Set  `json:"sets"`   // the settings that do
+
+	sweep rundir.Sweep
+}
+
 // placed adds to a run of what it is a part: a sweep, a run of several stages.
 func (f *runFiles) placed(run *Run) error {
 	dir := f.dir

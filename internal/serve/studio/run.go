@@ -43,13 +43,9 @@ type Run struct {
 	SecondsLeft *Number `json:"seconds_left"`
 	Traced      bool    `json:"traced"`
 
-	Parent     string      `json:"parent"`     // the ID of the run of which it is a stage
-	Sweep      string      `json:"sweep"`      // the ID of its sweep, which is a path, too
-	Label      string      `json:"label"`      // what tells it from the others of its sweep
-	Sets       []Set       `json:"sets"`       // the settings that do
-	Evaluation *Evaluation `json:"evaluation"` // null without one
+	Placed
 
-	sweep rundir.Sweep
+	Evaluation *Evaluation `json:"evaluation"` // null without one
 }
 
 // Number is a number that JSON may not have: those are words, as in metrics.jsonl.
@@ -134,7 +130,7 @@ func (f *runFiles) summary() (*Run, []string) {
 			damaged = append(damaged, err.Error())
 		}
 	}
-	run := &Run{ID: f.id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}, Sets: []Set{}}
+	run := &Run{ID: f.id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}, Placed: Placed{Sets: []Set{}}}
 	set, err := f.settings()
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)

@@ -27,7 +27,9 @@ type runFiles struct {
 
 // at returns the files of the run in a directory.
 func (s *runs) at(dir, id string) *runFiles {
-	f, _ := s.known.LoadOrStore(dir, &runFiles{id: id, dir: dir, tails: map[string]*tail{}, newest: map[string]*newest{}, evals: map[string]*evaluated{}})
+	f, _ := s.known.LoadOrStore(dir, &runFiles{
+		id: id, dir: dir, tails: map[string]*tail{}, newest: map[string]*newest{}, evals: map[string]*evaluated{},
+	})
 	return f.(*runFiles)
 }
 

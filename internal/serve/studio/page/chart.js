@@ -5,7 +5,10 @@ import { color, duration, number, plain, useSize } from "./parts.js";
 import { reduced, remembered, smoothed } from "./series.js";
 import { t } from "./words.js";
 
-/** @typedef {{label: string, colour: string, dash: number[] | undefined, run: string, several?: boolean, points: import("./series.js").Points}} Curve */
+/**
+ * @typedef {{label: string, colour: string, dash: number[] | undefined, run: string, several?: boolean, points:
+ *   import("./series.js").Points}} Curve
+ */
 
 const HEIGHT = 240, NEAR = 40, MOST_ROWS = 12; // pixels, pixels, rows of the tooltip
 const MANY = 16; // curves; of more, only thin lines can be told apart
@@ -22,7 +25,12 @@ const nulled = (column) => Array.from(column, (v) => Number.isFinite(v) ? v : nu
 /** Metrics whose values are shares, if they are from 0 to 1. */
 const SHARE = /reward|accuracy|score|rate|ratio|fraction|@\d/, NO_SHARE = /length|time|std|loss|lr\b/;
 
-/** rangeOf is the axis of rewards and the like that are all from 0 to 1; null for others. @param {string} name @param {Curve[]} curves @returns {[number, number] | null} */
+/**
+ * rangeOf is the axis of rewards and the like that are all from 0 to 1; null for others.
+ * @param {string} name
+ * @param {Curve[]} curves
+ * @returns {[number, number] | null}
+ */
 export function rangeOf(name, curves) {
   if (!SHARE.test(name) || NO_SHARE.test(name)) return null;
   return curves.every(({ points }) => points.y.every((v) => !Number.isFinite(v) || v >= 0 && v <= 1)) ? [0, 1] : null;
@@ -92,7 +100,8 @@ export function Chart({ name, curves, axis, smooth, log, range, theme, lit = "",
   const [tip, show] = useState(/** @type {any} */ (null));
   const [from, to] = range ?? [-Infinity, Infinity];
   const drawn = useMemo(() => width > 0 ? assemble(curves, { smooth, log, from, to, pixels: width }) : null, [curves, smooth, log, from, to, width, theme]);
-  now.current = { drawn, axis, range, ends: useMemo(() => rangeOf(name, curves), [curves]), onRange, onOpen, show, hovered: now.current?.hovered };
+  now.current = { drawn, axis, range, ends: useMemo(() => rangeOf(name, curves), [curves]), onRange, onOpen, show,
+    hovered: now.current?.hovered };
   const shape = JSON.stringify([curves.map((c) => [c.label, c.colour, c.dash, !!c.points.low]), axis, smooth > 0, log, theme, width > 0, drawn && drawn.series.map((s) => s.points?.show)]);
   useEffect(() => {
     if (!drawn) return;
@@ -152,7 +161,8 @@ function optionsOf(now, width, log, axis) {
     width, height: HEIGHT, series: drawn.series, bands: drawn.bands, legend: { show: false }, focus: { alpha: .35 }, padding: [8, 22, 0, 0],
     scales: {
       x: { time: false, range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => now.current.range ?? (least === most ? [least - 1, most + 1] : [least, most]) },
-      y: log ? { distr: 3 } : { range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => least === null ? [0, 1] : now.current.ends ? [-.01, 1.01] : uPlot.rangeNum(least, most, .08, true) },
+      y: log ? { distr: 3 } : { range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => least === null ?
+        [0, 1] : now.current.ends ? [-.01, 1.01] : uPlot.rangeNum(least, most, .08, true) },
     },
     axes: [
       { ...axes, size: 30, space: 64, ...(axis === "time" ? { incrs: SECONDS } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((x) => position(axis, x)) },

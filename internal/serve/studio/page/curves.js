@@ -101,10 +101,12 @@ export function Curves({ query, go }) {
   const real = ids.filter((id) => known.has(id)), [lit, light] = useState("");
   const named = useData(async (signal) => real.length > 1 ? api.groups(real, signal) : null, [real]);
   const theme = useTheme();
-  const looks = looksOf(ids, view.band && named.value ? named.value.groups : null, new Map(real.map((id, i) => [id, named.value?.labels[i] ?? short(id)])));
+  const looks = looksOf(ids, view.band && named.value ? named.value.groups : null, new Map(real.map((id, i) => [id,
+    named.value?.labels[i] ?? short(id)])));
   const charts = useMemo(() => chosen.map((name) => ({ name, curves: curvesOf(name, shown, looks, store, view.axis, known) })), [version, JSON.stringify([chosen, shown, view.axis, looks]), known.size]);
   const reset = () => go("", { from: null, to: null });
-  const hide = (/** @type {string[]} */ runs) => go("", { hide: runs.every((id) => hidden.has(id)) ? [...hidden].filter((h) => !runs.includes(h)) : [...new Set([...hidden, ...runs])] }, { replace: true });
+  const hide = (/** @type {string[]} */ runs) => go("", { hide: runs.every((id) => hidden.has(id)) ? [...hidden].filter((h) =>
+    !runs.includes(h)) : [...new Set([...hidden, ...runs])] }, { replace: true });
   useKeys([{ key: "0", says: t("curves.whole"), run: reset }]);
   return html`<div class="curves">
     <${Side} ...${{ ids, known, looks, hidden, available, chosen, go, hide, light, loading: names }} />
@@ -118,7 +120,8 @@ export function Curves({ query, go }) {
         <header><h2 title=${plain(name)}>${plain(name)}</h2><span class="muted">${curves.length === 1 ? lastOf(curves[0]) : ""}</span>
           ${curves.length > 0 && html`<${Files} ...${{ name, curves, view }} />`}
           <button class="link" title=${t("curves.remove")} aria-label=${`${t("curves.remove")}: ${plain(name)}`} onClick=${() => go("", { name: chosen.filter((n) => n !== name) })}>×</button></header>
-        ${curves.length ? html`<${Chart} ...${{ name, curves, axis: view.axis, smooth: view.smooth, log: view.log, range: view.range, theme, lit }}
+        ${curves.length ? html`<${Chart} ...${{ name, curves, axis: view.axis, smooth: view.smooth, log: view.log, range: view.range,
+          theme, lit }}
           onRange=${(/** @type {number[]} */ [from, to]) => go("", { from: Number(from.toPrecision(7)), to: Number(to.toPrecision(7)) })}
           onOpen=${(/** @type {string} */ run, /** @type {number} */ step) => go("rollouts", { run, step })} />` : html`<p class="muted">${store.get(shown[0], name) ? t("curves.nothing") : t("app.loading")}</p>`}
         ${ids.length > 1 && html`<${Legend} ...${{ looks, curves, hidden, light, lit }} onHide=${hide} />`}
@@ -136,8 +139,14 @@ function viewOf(query) {
   };
 }
 
-/** The curves that are shown unless somebody chooses others: the evaluation by which the runs are judged, their reward or loss, and others. @param {Run[]} runs @param {string[]} available */
-const usual = (runs, available) => [...new Set([runs.flatMap((run) => run.evaluation?.name ?? []), runs.flatMap((run) => run.reward_name || []), ...USUAL]
+/**
+ * The curves that are shown unless somebody chooses others: the evaluation by which the runs are judged, their reward or loss, and
+ *   others.
+ * @param {Run[]} runs
+ * @param {string[]} available
+ */
+const usual = (runs, available) => [...new Set([runs.flatMap((run) => run.evaluation?.name ?? []), runs.flatMap((run) =>
+  run.reward_name || []), ...USUAL]
   .flatMap((names) => names.find((name) => available.includes(name)) ?? []))].slice(0, 4);
 
 /** @param {string} name */
@@ -146,11 +155,17 @@ const isEvaluation = (name) => /^(eval|bench)\//.test(name);
 /** @param {string[]} names */
 const evaluationsFirst = (names) => [...names.filter(isEvaluation), ...names.filter((name) => !isEvaluation(name))];
 
-/** How each run is drawn: in its own colour, or in that of its group. @param {string[]} ids @param {{name: string, runs: string[]}[] | null | undefined} groups @param {Map<string, string>} labels */
+/**
+ * How each run is drawn: in its own colour, or in that of its group.
+ * @param {string[]} ids
+ * @param {{name: string, runs: string[]}[] | null | undefined} groups
+ * @param {Map<string, string>} labels
+ */
 function looksOf(ids, groups, labels) {
   const look = (/** @type {number} */ i, /** @type {string} */ label, /** @type {string[]} */ runs) =>
     ({ label, runs, colour: series(i), dash: [undefined, [8, 4], [2, 3]][Math.floor(i / 8) % 3] });
-  return groups ? groups.map((group, i) => look(i, group.name + (group.runs.length > 1 ? ` (${group.runs.length})` : ""), group.runs)) : ids.map((id, i) => look(i, labels.get(id) ?? short(id), [id]));
+  return groups ? groups.map((group, i) => look(i, group.name + (group.runs.length > 1 ? ` (${group.runs.length})` : ""), group.runs)) :
+    ids.map((id, i) => look(i, labels.get(id) ?? short(id), [id]));
 }
 
 /** @typedef {ReturnType<typeof looksOf>} Looks */
@@ -166,27 +181,35 @@ function curvesOf(name, shown, looks, store, axis, known) {
       return kept && kept.steps.length ? [{ id, points: pointsOf(kept, axis, known.get(id)?.began || kept.times[0], store.get(id, AXES[axis])) }] : [];
     });
     if (!points.length) return [];
-    return [{ label, colour, dash, run: points[0].id, several: points.length > 1, points: points.length > 1 ? together(points.map((p) => p.points)) : points[0].points }];
+    return [{ label, colour, dash, run: points[0].id, several: points.length > 1, points: points.length > 1 ? together(points.map((p) =>
+      p.points)) : points[0].points }];
   });
 }
 
 /** The newest value of a curve. @param {import("./chart.js").Curve} curve */
 const lastOf = ({ points }) => points.y.length ? number(points.y[points.y.length - 1]) : "";
 
-/** Legend names the curves with their last values. Pointing at a name stresses its curves in all charts, a click hides them. @param {{looks: Looks, curves: import("./chart.js").Curve[], hidden: Set<string>, lit: string, light: (label: string) => void, onHide: (runs: string[]) => void}} props */
+/**
+ * Legend names the curves with their last values. Pointing at a name stresses its curves in all charts, a click hides them.
+ * @param {{looks: Looks, curves: import("./chart.js").Curve[], hidden: Set<string>, lit: string, light: (label: string) => void, onHide:
+ *   (runs: string[]) => void}} props
+ */
 function Legend({ looks, curves, hidden, lit, light, onHide }) {
   return html`<ul class="curve-names">${looks.map(({ label, runs, colour, dash }) => {
     const curve = curves.find((c) => c.label === label), off = runs.every((id) => hidden.has(id));
-    return html`<li key=${label}><button class=${(off ? "off" : "") + (lit === label ? " lit" : "")} aria-pressed=${!off} title=${plain(runs.join("\n"))} onClick=${() => onHide(runs)}
+    return html`<li key=${label}><button class=${(off ? "off" : "") + (lit === label ? " lit" : "")} aria-pressed=${!off}
+      title=${plain(runs.join("\n"))} onClick=${() => onHide(runs)}
       onMouseEnter=${() => light(label)} onMouseLeave=${() => light("")} onFocus=${() => light(label)} onBlur=${() => light("")}>
-      <svg width="18" height="8" aria-hidden="true"><line x1="0" x2="18" y1="4" y2="4" style=${{ stroke: colour }} stroke-width="3" stroke-dasharray=${dash ? dash.map((d) => d / 2).join(" ") : undefined} /></svg>
+      <svg width="18" height="8" aria-hidden="true"><line x1="0" x2="18" y1="4" y2="4" style=${{ stroke: colour }} stroke-width="3"
+        stroke-dasharray=${dash ? dash.map((d) => d / 2).join(" ") : undefined} /></svg>
       <span>${plain(label)}</span><b>${curve ? lastOf(curve) : "–"}</b></button></li>`;
   })}</ul>`;
 }
 
 /** Files gives a chart as a file. @param {{name: string, curves: import("./chart.js").Curve[], view: ReturnType<typeof viewOf>}} props */
 function Files({ name, curves, view }) {
-  const svg = () => svgOf(name, curves, { axis: t("curves.x." + view.axis), log: view.log, range: view.range, y: rangeOf(name, curves), show: (x) => position(view.axis, x) });
+  const svg = () => svgOf(name, curves, { axis: t("curves.x." + view.axis), log: view.log, range: view.range, y: rangeOf(name, curves),
+    show: (x) => position(view.axis, x) });
   return html`<${Menu} label=${`${t("curves.save")}: ${plain(name)}`} sign="⤓">
     <button onClick=${() => save(name + ".svg", new Blob([svg()], { type: "image/svg+xml" }))}>SVG</button>
     <button onClick=${async () => save(name + ".png", await pngOf(svg()))}>PNG</button>
@@ -209,7 +232,11 @@ function Controls({ view, go, several, axes, reset }) {
   </div>`;
 }
 
-/** Side lists runs and metrics. @param {{ids: string[], known: Map<string, Run>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go, hide: (runs: string[]) => void, light: (label: string) => void, loading: any}} props */
+/**
+ * Side lists runs and metrics.
+ * @param {{ids: string[], known: Map<string, Run>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go,
+ *   hide: (runs: string[]) => void, light: (label: string) => void, loading: any}} props
+ */
 function Side({ ids, known, looks, hidden, available, chosen, go, hide, light, loading }) {
   const [search, find] = useState("");
   const found = evaluationsFirst(available.filter(finding(search)));
@@ -220,8 +247,11 @@ function Side({ ids, known, looks, hidden, available, chosen, go, hide, light, l
     <h2>${t("page.runs")} <a href=${href("runs", { run: ids })}>${t("curves.choose")}</a></h2>
     <ul class="chosen">${ids.map((id) => {
       const look = looks.find((l) => l.runs.includes(id)), run = known.get(id);
-      return html`<li key=${id} class=${hidden.has(id) ? "off" : ""} onMouseEnter=${() => light(look ? look.label : "")} onMouseLeave=${() => light("")}>
-        <label title=${plain(id)}><input type="checkbox" checked=${!hidden.has(id)} onChange=${() => hide([id])} /><i style=${{ background: look ? look.colour : "" }}></i><span>${plain(look && look.runs.length === 1 ? look.label : short(id))}</span></label>
+      return html`<li key=${id} class=${hidden.has(id) ? "off" : ""} onMouseEnter=${() => light(look ? look.label : "")}
+        onMouseLeave=${() => light("")}>
+        <label title=${plain(id)}><input type="checkbox" checked=${!hidden.has(id)} onChange=${() => hide([id])} /><i
+          style=${{ background: look ? look.colour : "" }}></i><span>${plain(look && look.runs.length === 1 ? look.label :
+            short(id))}</span></label>
         ${run && html`<${State} run=${run} />`}
         <button class="link" aria-label=${`${t("curves.remove")}: ${plain(id)}`} title=${t("curves.remove")} onClick=${() => go("", { run: ids.filter((i) => i !== id) })}>×</button></li>`;
     })}</ul>

@@ -261,7 +261,10 @@ export function State({ run }) {
 /** The button and the list of a Menu get an id. */
 let menus = 0;
 
-/** Menu is a button that opens a list above all else, so that no table cuts it. @param {{label: string, sign?: string, children?: any}} props */
+/**
+ * Menu is a button that opens a list above all else, so that no table cuts it.
+ * @param {{label: string, sign?: string, children?: any}} props
+ */
 export function Menu({ label, sign = "⋯", children }) {
   const own = useMemo(() => `menu${++menus}`, []), at = useRef(/** @type {any} */ (null)), button = useRef(/** @type {any} */ (null));
   const [open, set] = useState(false);
@@ -272,8 +275,10 @@ export function Menu({ label, sign = "⋯", children }) {
     list.style.left = Math.max(4, Math.min(box.left, innerWidth - list.offsetWidth - 4)) + "px";
     list.style.top = (box.bottom + list.offsetHeight + 4 > innerHeight ? Math.max(4, box.top - list.offsetHeight) : box.bottom + 2) + "px";
   };
-  return html`<button class="menu-button" ref=${button} popovertarget=${own} aria-label=${label} title=${label}>${sign}</button><div class="menu-list" id=${own} ref=${at} popover="auto"
-    onToggle=${place} onClick=${(/** @type {any} */ event) => { event.stopPropagation(); if (event.target.closest("a,button")) at.current.hidePopover(); }}>${open && children}</div>`;
+  return html`<button class="menu-button" ref=${button} popovertarget=${own} aria-label=${label} title=${label}>${sign}</button><div
+    class="menu-list" id=${own} ref=${at} popover="auto"
+    onToggle=${place} onClick=${(/** @type {any} */ event) =>
+      { event.stopPropagation(); if (event.target.closest("a,button")) at.current.hidePopover(); }}>${open && children}</div>`;
 }
 
 /** Spark is a small line of values. @param {{values: Numeric[], width?: number, height?: number, label?: string}} props */
@@ -378,7 +383,8 @@ export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected
   return html`<div class="table" ref=${at} tabindex="0" role="region" aria-label=${label} style=${{ maxHeight: height }} onKeyDown=${onKeyDown}
       onScroll=${(/** @type {any} */ event) => scroll(event.currentTarget.scrollTop)}>
     <table aria-rowcount=${rows.length + 1}>
-      <thead><tr>${onSelect && html`<td class="select">${onAll && html`<label title=${t("app.all")}><input type="checkbox" checked=${all} aria-label=${t("app.all")} onChange=${onAll} /></label>`}</td>`}${head}</tr></thead>
+      <thead><tr>${onSelect && html`<td class="select">${onAll && html`<label title=${t("app.all")}><input type="checkbox" checked=${all}
+        aria-label=${t("app.all")} onChange=${onAll} /></label>`}</td>`}${head}</tr></thead>
       <tbody>
         ${first > 0 && html`<tr key="above" aria-hidden="true" style=${{ height: first * ROW + "px" }}></tr>`}
         ${rows.slice(first, last).map((row, i) => {
