@@ -255,7 +255,7 @@ export function Damaged({ lines }) {
 export function State({ run }) {
   const known = ["running", "waiting", "finished", "stopped", "failed", "killed"].includes(run.state) ? run.state : "unknown";
   const word = known === "waiting" && run.waiting ? t("state.waiting.for", { who: plain(run.waiting) }) : t("state." + known);
-  return html`<span class="state state-${known}" title=${plain(run.error || word)}><i aria-hidden="true"></i>${word}</span>`;
+  return html`<span class="state state-${known}" title=${plain(run.error || word)}><i aria-hidden="true"></i><span>${word}</span></span>`;
 }
 
 /** The button and the list of a Menu get an id. */
