@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // group is the runs of a page whose settings differ in their names and seeds alone. The page draws
@@ -90,7 +91,7 @@ type Kept struct {
 
 // run is the run as a page has it.
 func (k *Kept) run() *run {
-	return &run{Name: k.Name, varied: k.Varied, stages: []stage{{name: k.Stage, run: k.Run, settings: k.Settings}}}
+	return &run{Name: k.Name, sweep: rundir.Sweep{Varied: k.Varied}, stages: []stage{{name: k.Stage, run: k.Run, settings: k.Settings}}}
 }
 
 // Group names the runs of a group.

@@ -64,12 +64,35 @@ func (p *Page) rankAll() error {
 		}
 		p.Ranked = append(p.Ranked, r)
 	}
-	p.Headline = fmt.Sprintf("%d runs: %s is best with %s %s", len(p.Runs), p.Groups[0].Name, shortMetric(metric), p.Ranked[0].Last)
-	if more := p.Ranked[1].More; more != "" && more != "–" {
-		p.Headline += fmt.Sprintf(" (%s: %s)", p.Groups[1].Name, more)
+	p.Headline = fmt.Sprintf("%s is best: %s %s", p.Groups[0].Name, shortMetric(metric), p.Ranked[0].Last)
+	if v := c.Metrics[0].Values[1]; v != nil && v.More != nil {
+		p.Headline += fmt.Sprintf("; the next, %s, differs by %+.3g", p.Groups[1].Name, v.More.Mean)
+		if v.More.High != nil {
+			p.Headline += fmt.Sprintf(" ± %.2g", *v.More.High-v.More.Mean)
+			if *v.More.Low <= 0 && *v.More.High >= 0 && v.More.Mean != 0 {
+				p.Headline += fmt.Sprintf(", which %d seeds do not tell from chance", v.More.N)
+			}
+		}
 	}
-	p.Headline += took + "."
+	p.Headline += fmt.Sprintf(". %d runs%s.", len(p.Runs), took)
 	return nil
+}
+
+// Title names the groups, or the sweep if they are many.
+func (p *Page) Title() string {
+	const most = 4
+	if len(p.Groups) <= most {
+		var labels []string
+		for _, g := range p.Groups {
+			labels = append(labels, g.Label())
+		}
+		return strings.Join(labels, ", ")
+	}
+	sweep := p.Runs[0].sweep.Name
+	if sweep == "" || slices.ContainsFunc(p.Runs, func(r *run) bool { return r.sweep.Name != sweep }) {
+		return fmt.Sprintf("%d runs", len(p.Runs))
+	}
+	return fmt.Sprintf("%s (%d runs)", sweep, len(p.Runs))
 }
 
 // sentence says how a metric of a single group went, in the last stage that has it.

@@ -266,7 +266,7 @@ func Name(kept []Kept) Naming {
 
 // subject is the run as one that is to be named.
 func (r *run) subject(name string) subject {
-	s := subject{name: name, varied: r.varied}
+	s := subject{name: name, varied: r.sweep.Varied}
 	if slices.ContainsFunc(r.stages, func(s stage) bool { return s.settings != nil }) {
 		s.settings = r.settings(true)
 	}

@@ -28,8 +28,8 @@ import (
 type run struct {
 	Name   string
 	dir    string
-	varied []string // the keys that its sweep varies; nil for a run of none
-	stages []stage  // in order of their first record
+	sweep  rundir.Sweep // of which it is; zero for a run of none
+	stages []stage      // in order of their first record
 }
 
 // stage is a stage of a run. A run without stages has one, whose name is "".
@@ -59,11 +59,11 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 	if err != nil {
 		return nil, err
 	}
-	swept, err := rundir.ReadSweep(found.Dir)
+	sweep, err := rundir.ReadSweep(found.Dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Name: filepath.Base(dir), dir: dir, varied: swept.Varied}
+	r := &run{Name: filepath.Base(dir), dir: dir, sweep: sweep}
 	runs := map[string]string{}
 	for _, of := range found.Stages {
 		s := stage{name: of.Name, run: r.Name, homes: of.Monitors, until: math.MaxInt64}
