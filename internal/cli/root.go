@@ -77,7 +77,7 @@ func New() *cobra.Command {
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), templatesCommand(), dataCommand(), tasksCommand(),
-		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), compareCommand(), viewCommand(),
+		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), compareCommand(), exportCommand(), viewCommand(),
 		debugCommand(), replayCommand(), perfCommand(), topCommand(), syncCommand(),
 		annotateCommand(), studioCommand(), doctorCommand(),
 		versionCommand(),

@@ -23,8 +23,9 @@ const most = 400
 
 // chart is a drawing with one curve per series.
 type chart struct {
-	Title  string
-	Series []series
+	Title   string
+	Series  []series
+	metrics []string // that it shows
 }
 
 // series is one metric of one or several runs.
@@ -119,7 +120,7 @@ func (c chart) SVG() template.HTML {
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(c.Title))
 	frame.axes(&b)
 	for i, of := range all {
-		class := "c" + strconv.Itoa(c.Series[i].Colour%colours)
+		class := look(c.Series[i].Colour)
 		if len(of.mean) > 0 {
 			slices.Reverse(of.lower)
 			fmt.Fprintf(&b, `<polygon class="band %s" points="%s"/>`, class, frame.place(append(of.upper, of.lower...)))
@@ -136,8 +137,11 @@ func (c chart) SVG() template.HTML {
 	return template.HTML(b.String()) // numbers, constants and an escaped title
 }
 
-// colours is the number of colours that the page's style defines.
-const colours = 6
+// Numbers of colours and of dashes that the page's style defines.
+const colours, dashes = 6, 3
+
+// look returns the classes of the ith series.
+func look(i int) string { return fmt.Sprintf("c%d d%d", i%colours, i/colours%dashes) }
 
 // frame maps values to places in the drawing.
 type frame struct{ x0, x1, y0, y1 float64 }

@@ -15,6 +15,7 @@ import (
 // seeds alone are a group.
 type Comparison struct {
 	Groups      []ComparedGroup  `json:"groups"`
+	Apart       []Apart          `json:"apart"` // the settings that name the groups
 	Differences []difference     `json:"differences"`
 	Metrics     []ComparedMetric `json:"metrics"` // evaluations first
 	Notes       []string         `json:"notes"`   // what is not comparable
@@ -96,7 +97,7 @@ func CompareNamed(from Reader, metric string, names []string, dirs ...string) (*
 
 // compare compares groups. empty are directories whose runs have no records.
 func compare(groups []*group, metric string, empty []string) *Comparison {
-	c := &Comparison{Differences: differences(groups)}
+	c := &Comparison{Apart: apart(groups), Differences: differences(groups)}
 	for _, g := range groups {
 		of := ComparedGroup{Name: g.Name}
 		for _, r := range g.Runs {

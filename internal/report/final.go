@@ -17,7 +17,7 @@ import (
 // finalOf returns the final value of a metric; see [Compared].
 func finalOf(metric string, points []point) float64 {
 	n := 1
-	if !strings.HasPrefix(metric, "eval/") && !strings.HasPrefix(metric, "bench/") {
+	if !strings.HasPrefix(metric, evalPrefix) && !strings.HasPrefix(metric, "bench/") {
 		n = min(10, max(1, len(points)/10))
 	}
 	var tail []float64
@@ -47,6 +47,18 @@ func Final(dir, metric string, step int64) (float64, bool, error) {
 	return 0, false, nil
 }
 
+// mainMetric returns the metric by which groups are judged: the first evaluation, or else the reward, or else the
+// loss, of the last stage that has one; "" if none has.
+func mainMetric(groups []*group) string {
+	for _, stage := range slices.Backward(stageNames(groups)) {
+		evaluations, others := metricsOf(stage, groups)
+		if names := slices.Concat(evaluations, others); len(names) > 0 {
+			return names[0]
+		}
+	}
+	return ""
+}
+
 // MainMetric returns the metric by which the run in dir is judged: its first evaluation, or else its
 // reward, or else its loss; of several stages, that of the last one.
 func MainMetric(dir string) (string, error) {
@@ -54,9 +66,8 @@ func MainMetric(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	evaluations, others := metricsOf(r.stages[len(r.stages)-1].name, []*group{{Runs: []*run{r}}})
-	if names := slices.Concat(evaluations, others); len(names) > 0 {
-		return names[0], nil
+	if metric := mainMetric([]*group{{Runs: []*run{r}}}); metric != "" {
+		return metric, nil
 	}
 	return "", fmt.Errorf("%s has no evaluation, no reward and no loss: name a metric of its metrics.jsonl", dir)
 }

@@ -9,21 +9,24 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // group is the runs of a page whose settings differ in their names and seeds alone. The page draws
 // the mean of each group.
 type group struct {
-	Name     string
+	Name     string // the shortest that no other group of the page has
+	Full     string // how the names of its runs begin
 	Runs     []*run
 	settings map[string]string
+	apart    []Apart // with its own values alone
 }
 
 // groups returns the groups of runs, in the order of their first runs.
 func groups(runs []*run) []*group {
 	var out []*group
 	for _, r := range runs {
-		settings := r.settings()
+		settings := r.settings(false)
 		i := slices.IndexFunc(out, func(g *group) bool { return maps.Equal(g.settings, settings) })
 		if i < 0 {
 			i = len(out)
@@ -33,15 +36,48 @@ func groups(runs []*run) []*group {
 	}
 	count := map[string]int{}
 	for _, g := range out {
-		g.Name = g.shared()
-		count[g.Name]++
+		g.Full = g.shared()
+		count[g.Full]++
 	}
-	for _, g := range out {
-		if count[g.Name] > 1 {
-			g.Name = g.names()
+	all := make([]subject, len(out))
+	for i, g := range out {
+		if count[g.Full] > 1 {
+			g.Full = g.names()
+		}
+		all[i] = g.Runs[0].subject(g.Full)
+		if all[i].settings != nil {
+			all[i].settings = g.settings
+		}
+	}
+	n := nameAll(all)
+	for i, g := range out {
+		for k, key := range n.Keys {
+			g.apart = append(g.apart, Apart{Key: key, Head: n.Heads[k], Values: []string{n.Values[i][k]}})
+		}
+		if g.Name = n.Labels[i]; len(out) == 1 {
+			g.Name = g.Full
 		}
 	}
 	return out
+}
+
+// Apart is a setting that tells groups apart.
+type Apart struct {
+	Key    string   `json:"key"`
+	Head   string   `json:"head"`   // the key in few characters
+	Values []string `json:"values"` // by group, in few characters
+}
+
+// apart returns the settings that tell groups apart, in the order of the groups.
+func apart(groups []*group) (all []Apart) {
+	for k := range groups[0].apart {
+		of := Apart{Key: groups[0].apart[k].Key, Head: groups[0].apart[k].Head}
+		for _, g := range groups {
+			of.Values = append(of.Values, g.apart[k].Values...)
+		}
+		all = append(all, of)
+	}
+	return all
 }
 
 // Kept is the settings that a run, or a stage of one, has kept.
@@ -50,6 +86,12 @@ type Kept struct {
 	Run      string         // its name when it was recorded
 	Stage    string         // "" for a run without stages
 	Settings map[string]any // by dotted key
+	Varied   []string       // the keys that its sweep varies; nil for a run of none
+}
+
+// run is the run as a page has it.
+func (k *Kept) run() *run {
+	return &run{Name: k.Name, sweep: rundir.Sweep{Varied: k.Varied}, stages: []stage{{name: k.Stage, run: k.Run, settings: k.Settings}}}
 }
 
 // Group names the runs of a group.
@@ -62,7 +104,7 @@ type Group struct {
 func Groups(kept []Kept) []Group {
 	runs := make([]*run, len(kept))
 	for i, k := range kept {
-		runs[i] = &run{Name: k.Name, stages: []stage{{name: k.Stage, run: k.Run, settings: k.Settings}}}
+		runs[i] = k.run()
 	}
 	var out []Group
 	for _, g := range groups(runs) {
@@ -75,15 +117,15 @@ func Groups(kept []Kept) []Group {
 	return out
 }
 
-// settings returns the settings of all stages by stage and key, without those that name the run or
-// are seeds, and without secrets. Paths lack the run's directory, because a stage reads the
+// settings returns the settings of all stages by stage and key, without the name, without seeds unless they
+// are wanted, and without secrets. Paths lack the run's directory, because a stage reads the
 // checkpoints of the one before.
-func (r *run) settings() map[string]string {
+func (r *run) settings(seeds bool) map[string]string {
 	out := map[string]string{}
 	for _, s := range r.stages {
 		dir := path.Join(s.setting("project"), s.setting("group"), s.run) + "/"
 		for key, value := range s.settings {
-			if key == "name" || key == "seed" || strings.HasSuffix(key, ".seed") {
+			if key == "name" || isSeed(key) && !seeds {
 				continue
 			}
 			text := strings.ReplaceAll(fmt.Sprint(config.Mask(key, value)), dir, "…/")
@@ -106,8 +148,7 @@ func (s *stage) setting(key string) string {
 	if value, ok := s.settings[key]; ok {
 		return fmt.Sprint(value)
 	}
-	keys := config.Keys()
-	return keys[slices.IndexFunc(keys, func(k config.Key) bool { return k.Path == key })].Default
+	return defaults()[key]
 }
 
 // names returns the names of the group's runs.

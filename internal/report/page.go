@@ -20,7 +20,7 @@ import (
 var source string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"colour": func(i int) int { return i % colours }, "text": text,
+	"colour": look, "text": text, "chart": named,
 }).Parse(source))
 
 // shownMetrics are the metrics of a chart.
@@ -43,6 +43,7 @@ var metrics = []shownMetrics{
 // section is a stage on the page.
 type section struct {
 	Name    string
+	Main    []chart // of several groups the chart of the metric that ranks them; all charts of one
 	Charts  []chart
 	Table   []row
 	Answers []told[[]answers] // of each run
@@ -68,6 +69,10 @@ type Page struct {
 	Groups      []*group
 	Differences []difference
 	Sections    []section
+	Headline    string        // what came of the runs, in a sentence
+	Metric      string        // by which several groups are ranked; "" for one
+	Apart       []Apart       // the settings that tell the groups apart
+	Ranked      []ranked      // of several groups
 	Rollouts    template.HTML // what stands below all else; may be ""
 }
 
@@ -86,7 +91,10 @@ func Read(dirs ...string) (*Page, error) {
 	}
 	nameApart(p.Runs)
 	p.Groups = groups(p.Runs)
-	p.Differences, p.Sections = differences(p.Groups), sections(p.Runs, p.Groups)
+	if err := p.rankAll(); err != nil {
+		return nil, err
+	}
+	p.Differences, p.Sections = differences(p.Groups), sections(p.Runs, p.Groups, p.Metric)
 	return &p, nil
 }
 
@@ -136,8 +144,8 @@ func span(runs []*run) (begin, end time.Time) {
 }
 
 // sections returns a section for each name of a stage. Stages of different runs with the same name
-// share one.
-func sections(runs []*run, groups []*group) []section {
+// share one. Of several groups the chart of a metric stands above the others.
+func sections(runs []*run, groups []*group, metric string) []section {
 	var out []section
 	for _, r := range runs {
 		for i := range r.stages {
@@ -155,6 +163,9 @@ func sections(runs []*run, groups []*group) []section {
 	}
 	for i := range out {
 		out[i].draw(groups)
+		isOther := func(c chart) bool { return metric != "" && !slices.Contains(c.metrics, metric) }
+		out[i].Main = slices.DeleteFunc(slices.Clone(out[i].Charts), isOther)
+		out[i].Charts = slices.DeleteFunc(out[i].Charts, func(c chart) bool { return !isOther(c) })
 	}
 	return out
 }
@@ -174,7 +185,7 @@ func (s *section) draw(groups []*group) {
 func (s *section) add(title string, names []string, groups []*group) {
 	var all []chart // of each metric
 	for _, name := range names {
-		c := chart{Title: strings.TrimSuffix(strings.TrimPrefix(name, "eval/"), "/mean")}
+		c := chart{Title: strings.TrimSuffix(strings.TrimPrefix(name, evalPrefix), "/mean"), metrics: []string{name}}
 		for i, g := range groups {
 			line := series{Name: g.Name, Colour: i}
 			var first, last []float64
@@ -193,6 +204,7 @@ func (s *section) add(title string, names []string, groups []*group) {
 		same := func(other chart) bool { return slices.EqualFunc(c.Series, other.Series, series.same) }
 		if i := slices.IndexFunc(all, same); i >= 0 {
 			all[i].Title += ", " + c.Title
+			all[i].metrics = append(all[i].metrics, name)
 		} else if len(c.Series) > 0 {
 			all = append(all, c)
 		}
@@ -213,6 +225,11 @@ func (s *section) add(title string, names []string, groups []*group) {
 		}
 	}
 	s.Charts = append(s.Charts, all...)
+}
+
+// named is a chart with whether its curves need names.
+func named(c chart, p *Page) map[string]any {
+	return map[string]any{"Chart": c, "Named": len(c.Series) > 1 || len(p.Groups) > 1}
 }
 
 // text returns what a model has read or written, without characters that turn the text around or act

@@ -28,7 +28,8 @@ import (
 type run struct {
 	Name   string
 	dir    string
-	stages []stage // in order of their first record
+	sweep  rundir.Sweep // of which it is; zero for a run of none
+	stages []stage      // in order of their first record
 }
 
 // stage is a stage of a run. A run without stages has one, whose name is "".
@@ -58,7 +59,11 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Name: filepath.Base(dir), dir: dir}
+	sweep, err := rundir.ReadSweep(found.Dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Name: filepath.Base(dir), dir: dir, sweep: sweep}
 	runs := map[string]string{}
 	for _, of := range found.Stages {
 		s := stage{name: of.Name, run: r.Name, homes: of.Monitors, until: math.MaxInt64}
@@ -130,12 +135,13 @@ func failure(about rundir.About) string {
 
 // isShown reports whether a page or a comparison shows a metric, if a run has it.
 func isShown(name string) bool {
-	return isEvaluation(name) || slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
+	return IsEvaluation(name) || strings.HasPrefix(name, evalPrefix) && strings.HasSuffix(name, "/"+counted) ||
+		slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
 		slices.ContainsFunc(metrics, func(m shownMetrics) bool { return slices.Contains(m.names, name) })
 }
 
-// isEvaluation reports whether a metric is an evaluation, and no length or time.
-func isEvaluation(name string) bool {
+// IsEvaluation reports whether a metric is an evaluation, and no length or time.
+func IsEvaluation(name string) bool {
 	return len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0 && !strings.Contains(name, "length") && !strings.Contains(name, "/time/")
 }
 
@@ -206,7 +212,7 @@ func (s *stage) evaluations() []string {
 	names := map[string]bool{}
 	for _, f := range s.files {
 		for _, name := range f.Names {
-			if isEvaluation(name) && slices.ContainsFunc(f.Column(name).Records, func(r uint32) bool { return f.Steps[r] <= s.until }) {
+			if IsEvaluation(name) && slices.ContainsFunc(f.Column(name).Records, func(r uint32) bool { return f.Steps[r] <= s.until }) {
 				names[name] = true
 			}
 		}

@@ -94,7 +94,7 @@ func TestPageOfSeveralRuns(t *testing.T) {
 	}
 	wantAll(t, pageOf(t, dirs...), "<title>sums (2 runs)</title>", "curves are means of 2 runs",
 		`<td class="n">0.25 ± 0.35<td class="n">1.5 ± 0.71<td class="n">2`,
-		`class="band c0"`, `class="pale c0"`)
+		`class="band c0 d0"`, `class="pale c0 d0"`)
 }
 
 func TestNoRun(t *testing.T) {
@@ -261,8 +261,8 @@ func TestPageComparesGroupsOfRuns(t *testing.T) {
 	writeStage(t, filepath.Join(dirs[2], "monitor", "trainer"), // only this group has a loss
 		`{"step":1,"role":"trainer","time":"2026-01-02T15:03:00.000Z","metrics":{"actor/final_loss":2.5}}`, "")
 	page := pageOf(t, dirs...)
-	wantAll(t, page, `Loss <span><i class="c1">●</i> rloo</span></figcaption>`)
-	wantAll(t, page, "<title>grpo (2 runs), rloo (2 runs)</title>", `class="band c0"`, `class="band c1"`, `</i> rloo</span>`,
+	wantAll(t, page, `Loss <span><svg class="key" `, `<polyline class="c1 d0" points="0,4 22,4"/></svg> rloo</span></figcaption>`)
+	wantAll(t, page, "<title>grpo (2 runs), rloo (2 runs)</title>", `class="band c0 d0"`, `class="band c1 d0"`, `</svg> rloo</span>`,
 		`<td>rollout/reward/mean<td>grpo<td class="n">0.5 ± 0.35<td`, `<td>rollout/reward/mean<td>rloo<td class="n">0.5 ± 0<td`,
 		`<td>algorithm.algorithm_type<td>(default)<td>rloo`)
 	if strings.Contains(page, "<td>model.model_path") || strings.Contains(page, "<td>seed") {

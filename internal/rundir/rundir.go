@@ -18,6 +18,7 @@ const (
 	Traces     = "trace"   // folder of what internal/trace writes
 	Logs       = "log"     // folder of lines for people, as log.save_dir sets it
 	StageDone  = "stage_done.json"
+	SweepFile  = "sweep.json"   // of which sweep the run is
 	StepPrefix = "global_step_" // folders of checkpoints, with the train step after it
 
 	FailedLog = "failed_rollouts.log" // in the folder Logs

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // LogFile is the file in a run's directory with what the run printed.
@@ -41,6 +43,9 @@ func (s *sweep) start(ctx context.Context, r *oneRun, settings []string) (began 
 	if err := durable.MkdirAll(r.dir, 0o755); err != nil {
 		return false, err
 	}
+	if err := s.mark(r.dir); err != nil {
+		return false, err
+	}
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return false, err
@@ -59,6 +64,20 @@ func (s *sweep) start(ctx context.Context, r *oneRun, settings []string) (began 
 	}
 	_, err = log.WriteString(finished)
 	return true, err
+}
+
+// mark writes of which sweep the run in a directory is, and what the sweep varies.
+func (s *sweep) mark(dir string) error {
+	of := rundir.Sweep{Name: s.base.Name}
+	for _, v := range s.Varied {
+		of.Varied = append(of.Varied, v.Key)
+	}
+	of.Varied = append(of.Varied, "seed")
+	text, err := json.Marshal(of)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, rundir.SweepFile), append(text, '\n'))
 }
 
 // wait starts the child process and waits for its end. When ctx ends, the child gets the signal of

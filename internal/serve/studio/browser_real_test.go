@@ -338,7 +338,7 @@ func (p program) lives(t *testing.T, w *window) {
 	w.do(t, chromedp.Click(chromedp.CSS("button.primary")))
 	w.until(t, "location.hash === '#/log?run=trinity-examples%2Fquickstart'")
 	const id = "trinity-examples/quickstart/rl"
-	const row = "[...document.querySelectorAll('tbody tr')].find((r) => r.innerText.includes('quickstart/rl'))"
+	const row = "[...document.querySelectorAll('tbody tr')].find((r) => r.querySelector('a.name')?.title === '" + id + "')"
 	const step = "Number(/(\\d+) \\/ 120/.exec(" + row + "?.innerText ?? '')?.[1] ?? 0)"
 	w.show(t, "runs?q=quickstart", "quickstart")
 	w.until(t, step+" > 0")
@@ -357,6 +357,8 @@ func (p program) lives(t *testing.T, w *window) {
 	w.show(t, "runs?q=quickstart", "quickstart")
 	w.until(t, step+" > 0")
 	const stop = "[" + row + ".querySelectorAll('button')].flatMap((l) => [...l]).find((b) => b.innerText === 'Stop')"
+	w.until(t, row)
+	value[bool](t, w, row+".querySelector('.menu-button').click() || true")
 	w.until(t, stop)
 	value[bool](t, w, stop+".click() || true")
 	w.until(t, row+".innerText.includes('stopped')")

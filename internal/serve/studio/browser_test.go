@@ -245,7 +245,7 @@ func compares(t *testing.T, w *window) {
 	w.show(t, route, "confidence over seeds")
 	text := value[string](t, w, "document.querySelector('.compare').innerText")
 	for _, want := range []string{
-		"sums/failed", "sums/lr1e-5 (3)", "sums/lr3e-5 (3)", "ppo", "1e-05", "(default)", "±",
+		"sums/failed", "lr1e-5 (3)", "lr3e-5 (3)", "ppo", "1e-05", "(default)", "±",
 		"failed, stopped or shorter", "(1 of 60, failed: ",
 	} {
 		if !strings.Contains(text, want) {
@@ -256,8 +256,8 @@ func compares(t *testing.T, w *window) {
 	w.until(t, "document.querySelector('.compare select option[value=\"perf/total_num_tokens\"]')")
 	value[bool](t, w, "(() => { const s = document.querySelector('.compare select'); s.value = 'perf/total_num_tokens';"+
 		" return s.dispatchEvent(new Event('change')); })()")
-	w.until(t, "document.querySelector('.metrics tbody th')?.innerText === 'perf/total_num_tokens'")
-	w.until(t, "document.querySelector('.metrics tbody td').innerText === '4,000 ± 0'")
+	w.until(t, "document.querySelector('.values th[scope=row]')?.innerText === 'perf/total_num_tokens'")
+	w.until(t, "document.querySelector('.values th[scope=row] + td').innerText === '4,000 ± 0'")
 }
 
 // sideBySide: the answers of two runs to a task are beside one another, each in a step that one chooses,
@@ -273,7 +273,7 @@ func sideBySide(t *testing.T, w *window) {
 		" return s.dispatchEvent(new Event('change')); })()")
 	w.until(t, "location.hash.includes('at=60&at=10')")
 	w.until(t, second+".querySelectorAll('article a')[0]?.href.includes('step=10')")
-	w.until(t, "document.querySelector('.metrics tbody tr')") // which moves the answers down
+	w.until(t, "document.querySelector('.metrics .values tr')") // which moves the answers down
 	for column := range 2 {
 		w.do(t, chromedp.Click(chromedp.CSS(fmt.Sprintf(".beside .column:nth-child(%d) article:nth-of-type(%d) input", column+1, column+1))))
 		w.until(t, fmt.Sprintf("document.querySelectorAll('.beside article.chosen').length === %d", column+1))

@@ -47,6 +47,6 @@ func (s *curves) compare(r *http.Request) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	c.Differences, c.Metrics, c.Notes = list(c.Differences), list(c.Metrics), list(c.Notes)
+	c.Apart, c.Differences, c.Metrics, c.Notes = list(c.Apart), list(c.Differences), list(c.Metrics), list(c.Notes)
 	return c, nil
 }

@@ -40,7 +40,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%d: %s", status, text)
 	}
 	c := got[report.Comparison](t, s, path)
-	if len(c.Groups) != 2 || c.Groups[0].Name != "p/lr1e-5" ||
+	if len(c.Groups) != 2 || c.Groups[0].Name != "lr1e-5" ||
 		c.Groups[1].Runs[1].Name != "p/lr3e-5_seed1" || c.Groups[1].Runs[1].Seed != "1" {
 		t.Fatalf("groups %+v", c.Groups)
 	}
@@ -48,7 +48,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("differences %+v", c.Differences)
 	}
 	grouped := got[struct{ Groups []report.Group }](t, s, strings.Replace(path, "compare", "groups", 1)).Groups
-	if len(grouped) != 2 || grouped[0].Name != "p/lr1e-5" || len(grouped[0].Runs) != len(c.Groups[0].Runs) ||
+	if len(grouped) != 2 || grouped[0].Name != "lr1e-5" || len(grouped[0].Runs) != len(c.Groups[0].Runs) ||
 		grouped[1].Runs[1] != "p/lr3e-5_seed1" {
 		t.Errorf("the curves have the groups %+v", grouped)
 	}
@@ -64,7 +64,7 @@ func TestCompare(t *testing.T) {
 	if !strings.Contains(text, `"notes":[]`) {
 		t.Errorf("no list of notes: %s", text)
 	}
-	if c := got[report.Comparison](t, s, path+"&metric=other"); c.Metrics[0].Name != "other" || c.Groups[0].Name != "p/lr1e-5" {
+	if c := got[report.Comparison](t, s, path+"&metric=other"); c.Metrics[0].Name != "other" || c.Groups[0].Name != "lr1e-5" {
 		t.Errorf("best first: %+v", c)
 	}
 	for range 2 { // which the studio reads by columns: the second time from memory

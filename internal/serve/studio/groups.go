@@ -8,7 +8,8 @@ import (
 	"github.com/trinity-go/trinity/internal/report"
 )
 
-// groups answers which of some runs differ in their names and seeds alone, as a comparison groups them.
+// groups answers which of some runs differ in their names and seeds alone, as a comparison groups them, and
+// with the shortest names that tell the runs apart.
 func (s *runs) groups(r *http.Request) (any, error) {
 	ids := r.URL.Query()["run"]
 	if len(ids) == 0 {
@@ -24,11 +25,9 @@ func (s *runs) groups(r *http.Request) (any, error) {
 		if run == nil {
 			return nil, notFound{fmt.Errorf("the run %q is gone", id)}
 		}
-		set, err := f.settings()
-		if err != nil {
+		if kept[i], err = f.kept(run); err != nil {
 			return nil, err
 		}
-		kept[i] = report.Kept{Name: id, Run: run.Name, Stage: run.Stage, Settings: set.flat}
 	}
-	return map[string]any{"groups": report.Groups(kept)}, nil
+	return map[string]any{"groups": report.Groups(kept), "labels": report.Name(kept).Labels}, nil
 }

@@ -38,8 +38,12 @@ type recorder struct {
 func record(t *testing.T, root, name, settings string) *recorder {
 	t.Helper()
 	dir := filepath.Join(root, filepath.FromSlash(name))
+	project, own, isBelow := strings.Cut(name, "/")
+	if !isBelow {
+		project, own = filepath.Base(root), name
+	}
 	monitors, err := monitor.Open([]string{"jsonl"}, nil, monitor.Run{
-		Dir: filepath.Join(dir, "monitor"), Project: filepath.Base(filepath.Dir(dir)), Name: filepath.Base(dir), TotalSteps: 60, Trains: true,
+		Dir: filepath.Join(dir, "monitor"), Project: project, Name: own, TotalSteps: 60, Trains: true,
 		Quiet: true, Parts: []string{"explorer", "trainer"},
 	})
 	if err != nil {
@@ -60,15 +64,21 @@ func record(t *testing.T, root, name, settings string) *recorder {
 func (r *recorder) step(n int, reward float64) {
 	r.t.Helper()
 	at := began.Add(time.Duration(n) * 10 * time.Second)
-	for _, rec := range []trinity.Record{
-		{Step: int64(n), Role: "explorer", Time: at, Metrics: trinity.Metrics{
+	r.log(
+		trinity.Record{Step: int64(n), Role: "explorer", Time: at, Metrics: trinity.Metrics{
 			"rollout/reward/mean": reward, "rollout/response_length/mean": 20 + 5*math.Sin(float64(n)/5),
 		}},
-		{Step: int64(n), Role: "trainer", Time: at.Add(time.Second), Metrics: trinity.Metrics{
+		trinity.Record{Step: int64(n), Role: "trainer", Time: at.Add(time.Second), Metrics: trinity.Metrics{
 			"actor/entropy_loss": 2 * math.Exp(-float64(n)/20), "actor/grad_norm": 1 + math.Abs(math.Sin(float64(n*n))),
 			"perf/total_num_tokens": 4000, "actor/optimizer_steps": float64(3 * n),
 		}},
-	} {
+	)
+}
+
+// log records what parts of the run measure.
+func (r *recorder) log(records ...trinity.Record) {
+	r.t.Helper()
+	for _, rec := range records {
 		for _, m := range r.monitors {
 			if err := m.Log(context.Background(), rec); err != nil {
 				r.t.Fatal(err)

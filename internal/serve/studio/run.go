@@ -42,6 +42,10 @@ type Run struct {
 	Updated     int64   `json:"updated"`
 	SecondsLeft *Number `json:"seconds_left"`
 	Traced      bool    `json:"traced"`
+
+	Placed
+
+	Evaluation *Evaluation `json:"evaluation"` // null without one
 }
 
 // Number is a number that JSON may not have: those are words, as in metrics.jsonl.
@@ -93,6 +97,7 @@ func (s *runs) list(below string) (runs []*Run, damaged []string, err error) {
 	close(next)
 	reading.Wait()
 	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // gone meanwhile
+	s.name(root, runs)
 	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(b.Updated, a.Updated), strings.Compare(a.ID, b.ID)) })
 	return runs, append(damaged, slices.Concat(lines...)...), nil
 }
@@ -125,7 +130,7 @@ func (f *runFiles) summary() (*Run, []string) {
 			damaged = append(damaged, err.Error())
 		}
 	}
-	run := &Run{ID: f.id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}}
+	run := &Run{ID: f.id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}, Placed: Placed{Sets: []Set{}}}
 	set, err := f.settings()
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
@@ -158,6 +163,8 @@ func (f *runFiles) summary() (*Run, []string) {
 		}
 	}
 	run.nameStage(dir, set, described)
+	note(f.placed(run))
+	run.Evaluation = f.evaluation()
 	touched = later(touched, modified(filepath.Join(dir, rundir.Traces)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
 	state, line := stateOf(dir, parts, touched, complete)

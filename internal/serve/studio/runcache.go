@@ -22,11 +22,14 @@ type runFiles struct {
 	mu     sync.Mutex       // guards the rest, and is held while a large file is read
 	tails  map[string]*tail // by monitor directory
 	newest map[string]*newest
+	evals  map[string]*evaluated
 }
 
 // at returns the files of the run in a directory.
 func (s *runs) at(dir, id string) *runFiles {
-	f, _ := s.known.LoadOrStore(dir, &runFiles{id: id, dir: dir, tails: map[string]*tail{}, newest: map[string]*newest{}})
+	f, _ := s.known.LoadOrStore(dir, &runFiles{
+		id: id, dir: dir, tails: map[string]*tail{}, newest: map[string]*newest{}, evals: map[string]*evaluated{},
+	})
 	return f.(*runFiles)
 }
 

@@ -159,7 +159,10 @@ export const MOST_COMPARED = 16;
 /** compare compares runs as `trinity compare` does; with a metric the groups are sorted by it, best first. @type {(ids: string[], metric: string, signal?: AbortSignal) => Promise<Comparison>} */
 export const compare = (ids, metric, signal) => json("compare", { run: ids, metric: metric || undefined }, signal);
 
-/** groups are runs that differ in their names and seeds alone. @type {(ids: string[], signal?: AbortSignal) => Promise<{groups: {name: string, runs: string[]}[]}>} */
+/**
+ * groups are runs that differ in their names and seeds alone.
+ * @type {(ids: string[], signal?: AbortSignal) => Promise<{groups: {name: string, runs: string[]}[], labels: string[]}>}
+ */
 export const groups = (ids, signal) => json("groups", { run: ids }, signal);
 
 /** tasks are the tasks that at least two runs have answered. @type {(ids: string[], signal?: AbortSignal) => Promise<{tasks: SharedTask[], left_off: number, damaged: string[]}>} */

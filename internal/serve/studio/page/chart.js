@@ -5,7 +5,10 @@ import { color, duration, number, plain, useSize } from "./parts.js";
 import { reduced, remembered, smoothed } from "./series.js";
 import { t } from "./words.js";
 
-/** @typedef {{label: string, colour: string, dash: number[] | undefined, run: string, points: import("./series.js").Points}} Curve */
+/**
+ * @typedef {{label: string, colour: string, dash: number[] | undefined, run: string, several?: boolean, points:
+ *   import("./series.js").Points}} Curve
+ */
 
 const HEIGHT = 240, NEAR = 40, MOST_ROWS = 12; // pixels, pixels, rows of the tooltip
 const MANY = 16; // curves; of more, only thin lines can be told apart
@@ -18,6 +21,20 @@ export const position = (axis, x) => axis === "time" ? duration(x) : number(x);
 
 /** @param {Float64Array} column */
 const nulled = (column) => Array.from(column, (v) => Number.isFinite(v) ? v : null);
+
+/** Metrics whose values are shares, if they are from 0 to 1. */
+const SHARE = /reward|accuracy|score|rate|ratio|fraction|@\d/, NO_SHARE = /length|time|std|loss|lr\b/;
+
+/**
+ * rangeOf is the axis of rewards and the like that are all from 0 to 1; null for others.
+ * @param {string} name
+ * @param {Curve[]} curves
+ * @returns {[number, number] | null}
+ */
+export function rangeOf(name, curves) {
+  if (!SHARE.test(name) || NO_SHARE.test(name)) return null;
+  return curves.every(({ points }) => points.y.every((v) => !Number.isFinite(v) || v >= 0 && v <= 1)) ? [0, 1] : null;
+}
 
 const drawings = new WeakMap();
 
@@ -74,16 +91,17 @@ function nearest(column, idx) {
 
 /**
  * Chart draws the curves of a metric. Dragging calls onRange, a click or Enter at a point calls onOpen with its run and step.
- * @param {{name: string, curves: Curve[], axis: string, smooth: number, log: boolean, range: [number, number] | null, theme: number,
+ * @param {{name: string, curves: Curve[], axis: string, smooth: number, log: boolean, range: [number, number] | null, theme: number, lit?: string,
  *   onRange: (range: [number, number]) => void, onOpen: (run: string, step: number) => void}} props
  */
-export function Chart({ name, curves, axis, smooth, log, range, theme, onRange, onOpen }) {
+export function Chart({ name, curves, axis, smooth, log, range, theme, lit = "", onRange, onOpen }) {
   const [at, width] = useSize();
   const plot = useRef(/** @type {any} */ (null)), now = useRef(/** @type {any} */ (null));
   const [tip, show] = useState(/** @type {any} */ (null));
   const [from, to] = range ?? [-Infinity, Infinity];
   const drawn = useMemo(() => width > 0 ? assemble(curves, { smooth, log, from, to, pixels: width }) : null, [curves, smooth, log, from, to, width, theme]);
-  now.current = { drawn, axis, range, onRange, onOpen, show, hovered: now.current?.hovered };
+  now.current = { drawn, axis, range, ends: useMemo(() => rangeOf(name, curves), [curves]), onRange, onOpen, show,
+    hovered: now.current?.hovered };
   const shape = JSON.stringify([curves.map((c) => [c.label, c.colour, c.dash, !!c.points.low]), axis, smooth > 0, log, theme, width > 0, drawn && drawn.series.map((s) => s.points?.show)]);
   useEffect(() => {
     if (!drawn) return;
@@ -92,6 +110,10 @@ export function Chart({ name, curves, axis, smooth, log, range, theme, onRange, 
   }, [shape]);
   useEffect(() => { if (plot.current && drawn && plot.current.data !== drawn.data) plot.current.setData(drawn.data); }, [drawn]);
   useEffect(() => { if (plot.current && width) plot.current.setSize({ width, height: HEIGHT }); }, [width]);
+  useEffect(() => {
+    const at = lit && drawn ? drawn.of.findIndex((/** @type {Curve | null} */ c) => c?.label === lit) : -1;
+    plot.current?.setSeries(at > 0 ? at : null, { focus: true });
+  }, [lit, drawn]);
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     const u = plot.current, off = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!u || event.ctrlKey || event.metaKey || event.altKey || !off && event.key !== "Enter") return;
@@ -139,7 +161,8 @@ function optionsOf(now, width, log, axis) {
     width, height: HEIGHT, series: drawn.series, bands: drawn.bands, legend: { show: false }, focus: { alpha: .35 }, padding: [8, 22, 0, 0],
     scales: {
       x: { time: false, range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => now.current.range ?? (least === most ? [least - 1, most + 1] : [least, most]) },
-      y: log ? { distr: 3 } : { range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => least === null ? [0, 1] : uPlot.rangeNum(least, most, .08, true) },
+      y: log ? { distr: 3 } : { range: (/** @type {any} */ _, /** @type {number} */ least, /** @type {number} */ most) => least === null ?
+        [0, 1] : now.current.ends ? [-.01, 1.01] : uPlot.rangeNum(least, most, .08, true) },
     },
     axes: [
       { ...axes, size: 30, space: 64, ...(axis === "time" ? { incrs: SECONDS } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((x) => position(axis, x)) },

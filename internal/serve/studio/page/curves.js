@@ -2,8 +2,9 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
-import { Chart, position } from "./chart.js";
-import { Damaged, Loaded, State, finding, number, plain, series, short, useData, useEvery, useKeys, useTheme } from "./parts.js";
+import { Chart, position, rangeOf } from "./chart.js";
+import { csvOf, pngOf, save, svgOf } from "./keep.js";
+import { Damaged, Loaded, Menu, State, finding, number, plain, series, short, useData, useEvery, useKeys, useTheme } from "./parts.js";
 import { href } from "./route.js";
 import { AXES, Store, pointsOf, together } from "./series.js";
 import { t } from "./words.js";
@@ -92,19 +93,23 @@ export function Curves({ query, go }) {
   }, [ids]);
   useEvery(20000, names.again);
   const available = names.value?.all ?? [], asked = query.getAll("name");
-  const chosen = asked.length ? asked : usual(ids.flatMap((id) => known.get(id)?.reward_name || []), available);
+  const chosen = evaluationsFirst(asked.length ? asked : usual(ids.flatMap((id) => known.get(id) ?? []), available));
   const hidden = new Set(query.getAll("hide")), shown = ids.filter((id) => !hidden.has(id));
   const view = viewOf(query);
   const running = new Set(ids.filter((id) => ["running", "waiting"].includes(known.get(id)?.state ?? "")));
   const { store, version, error } = useSeries(shown, [...new Set([...chosen, ...(AXES[view.axis] ? [AXES[view.axis]] : [])])], running);
-  const grouped = useData(async (signal) => view.band && ids.length > 1 ? (await api.groups(ids, signal)).groups : null, [ids, view.band]);
+  const real = ids.filter((id) => known.has(id)), [lit, light] = useState("");
+  const named = useData(async (signal) => real.length > 1 ? api.groups(real, signal) : null, [real]);
   const theme = useTheme();
-  const looks = looksOf(ids, grouped.value);
+  const looks = looksOf(ids, view.band && named.value ? named.value.groups : null, new Map(real.map((id, i) => [id,
+    named.value?.labels[i] ?? short(id)])));
   const charts = useMemo(() => chosen.map((name) => ({ name, curves: curvesOf(name, shown, looks, store, view.axis, known) })), [version, JSON.stringify([chosen, shown, view.axis, looks]), known.size]);
   const reset = () => go("", { from: null, to: null });
+  const hide = (/** @type {string[]} */ runs) => go("", { hide: runs.every((id) => hidden.has(id)) ? [...hidden].filter((h) =>
+    !runs.includes(h)) : [...new Set([...hidden, ...runs])] }, { replace: true });
   useKeys([{ key: "0", says: t("curves.whole"), run: reset }]);
   return html`<div class="curves">
-    <${Side} ...${{ ids, known, looks, hidden, available, chosen, go, loading: names }} />
+    <${Side} ...${{ ids, known, looks, hidden, available, chosen, go, hide, light, loading: names }} />
     <section class="grow">
       <${Controls} ...${{ view, go, several: ids.length > 1, axes: ["step", "time", ...Object.keys(AXES).filter((axis) => available.includes(AXES[axis]))], reset }} />
       ${[...new Set([error, ...names.value?.failed ?? []])].filter(Boolean).map((line) => html`<p class="error" role="alert">${plain(line)}</p>`)}
@@ -112,11 +117,14 @@ export function Curves({ query, go }) {
       <${Loaded} data=${all} />
       ${!ids.length && all.value && html`<p class="panel">${t("choose.run")}: <a href="#/runs">${t("page.runs")}</a></p>`}
       <div class="charts">${charts.map(({ name, curves }) => html`<article class="panel" key=${name}>
-        <header><h2>${plain(name)}</h2><span class="muted">${curves.length === 1 ? lastOf(curves[0]) : ""}</span>
+        <header><h2 title=${plain(name)}>${plain(name)}</h2><span class="muted">${curves.length === 1 ? lastOf(curves[0]) : ""}</span>
+          ${curves.length > 0 && html`<${Files} ...${{ name, curves, view }} />`}
           <button class="link" title=${t("curves.remove")} aria-label=${`${t("curves.remove")}: ${plain(name)}`} onClick=${() => go("", { name: chosen.filter((n) => n !== name) })}>×</button></header>
-        ${curves.length ? html`<${Chart} ...${{ name, curves, axis: view.axis, smooth: view.smooth, log: view.log, range: view.range, theme }}
+        ${curves.length ? html`<${Chart} ...${{ name, curves, axis: view.axis, smooth: view.smooth, log: view.log, range: view.range,
+          theme, lit }}
           onRange=${(/** @type {number[]} */ [from, to]) => go("", { from: Number(from.toPrecision(7)), to: Number(to.toPrecision(7)) })}
           onOpen=${(/** @type {string} */ run, /** @type {number} */ step) => go("rollouts", { run, step })} />` : html`<p class="muted">${store.get(shown[0], name) ? t("curves.nothing") : t("app.loading")}</p>`}
+        ${ids.length > 1 && html`<${Legend} ...${{ looks, curves, hidden, light, lit }} onHide=${hide} />`}
       </article>`)}</div>
     </section>
   </div>`;
@@ -131,14 +139,33 @@ function viewOf(query) {
   };
 }
 
-/** @param {string[]} rewards @param {string[]} available */
-const usual = (rewards, available) => [...new Set([rewards, ...USUAL].flatMap((names) => names.find((name) => available.includes(name)) ?? []))].slice(0, 4);
+/**
+ * The curves that are shown unless somebody chooses others: the evaluation by which the runs are judged, their reward or loss, and
+ *   others.
+ * @param {Run[]} runs
+ * @param {string[]} available
+ */
+const usual = (runs, available) => [...new Set([runs.flatMap((run) => run.evaluation?.name ?? []), runs.flatMap((run) =>
+  run.reward_name || []), ...USUAL]
+  .flatMap((names) => names.find((name) => available.includes(name)) ?? []))].slice(0, 4);
 
-/** How each run is drawn: in its own colour, or in that of its group. @param {string[]} ids @param {{name: string, runs: string[]}[] | null | undefined} groups */
-function looksOf(ids, groups) {
+/** @param {string} name */
+const isEvaluation = (name) => /^(eval|bench)\//.test(name);
+
+/** @param {string[]} names */
+const evaluationsFirst = (names) => [...names.filter(isEvaluation), ...names.filter((name) => !isEvaluation(name))];
+
+/**
+ * How each run is drawn: in its own colour, or in that of its group.
+ * @param {string[]} ids
+ * @param {{name: string, runs: string[]}[] | null | undefined} groups
+ * @param {Map<string, string>} labels
+ */
+function looksOf(ids, groups, labels) {
   const look = (/** @type {number} */ i, /** @type {string} */ label, /** @type {string[]} */ runs) =>
     ({ label, runs, colour: series(i), dash: [undefined, [8, 4], [2, 3]][Math.floor(i / 8) % 3] });
-  return groups ? groups.map((group, i) => look(i, short(group.name) + (group.runs.length > 1 ? ` (${group.runs.length})` : ""), group.runs)) : ids.map((id, i) => look(i, short(id), [id]));
+  return groups ? groups.map((group, i) => look(i, group.name + (group.runs.length > 1 ? ` (${group.runs.length})` : ""), group.runs)) :
+    ids.map((id, i) => look(i, labels.get(id) ?? short(id), [id]));
 }
 
 /** @typedef {ReturnType<typeof looksOf>} Looks */
@@ -154,12 +181,41 @@ function curvesOf(name, shown, looks, store, axis, known) {
       return kept && kept.steps.length ? [{ id, points: pointsOf(kept, axis, known.get(id)?.began || kept.times[0], store.get(id, AXES[axis])) }] : [];
     });
     if (!points.length) return [];
-    return [{ label, colour, dash, run: points[0].id, points: points.length > 1 ? together(points.map((p) => p.points)) : points[0].points }];
+    return [{ label, colour, dash, run: points[0].id, several: points.length > 1, points: points.length > 1 ? together(points.map((p) =>
+      p.points)) : points[0].points }];
   });
 }
 
 /** The newest value of a curve. @param {import("./chart.js").Curve} curve */
 const lastOf = ({ points }) => points.y.length ? number(points.y[points.y.length - 1]) : "";
+
+/**
+ * Legend names the curves with their last values. Pointing at a name stresses its curves in all charts, a click hides them.
+ * @param {{looks: Looks, curves: import("./chart.js").Curve[], hidden: Set<string>, lit: string, light: (label: string) => void, onHide:
+ *   (runs: string[]) => void}} props
+ */
+function Legend({ looks, curves, hidden, lit, light, onHide }) {
+  return html`<ul class="curve-names">${looks.map(({ label, runs, colour, dash }) => {
+    const curve = curves.find((c) => c.label === label), off = runs.every((id) => hidden.has(id));
+    return html`<li key=${label}><button class=${(off ? "off" : "") + (lit === label ? " lit" : "")} aria-pressed=${!off}
+      title=${plain(runs.join("\n"))} onClick=${() => onHide(runs)}
+      onMouseEnter=${() => light(label)} onMouseLeave=${() => light("")} onFocus=${() => light(label)} onBlur=${() => light("")}>
+      <svg width="18" height="8" aria-hidden="true"><line x1="0" x2="18" y1="4" y2="4" style=${{ stroke: colour }} stroke-width="3"
+        stroke-dasharray=${dash ? dash.map((d) => d / 2).join(" ") : undefined} /></svg>
+      <span>${plain(label)}</span><b>${curve ? lastOf(curve) : "–"}</b></button></li>`;
+  })}</ul>`;
+}
+
+/** Files gives a chart as a file. @param {{name: string, curves: import("./chart.js").Curve[], view: ReturnType<typeof viewOf>}} props */
+function Files({ name, curves, view }) {
+  const svg = () => svgOf(name, curves, { axis: t("curves.x." + view.axis), log: view.log, range: view.range, y: rangeOf(name, curves),
+    show: (x) => position(view.axis, x) });
+  return html`<${Menu} label=${`${t("curves.save")}: ${plain(name)}`} sign="⤓">
+    <button onClick=${() => save(name + ".svg", new Blob([svg()], { type: "image/svg+xml" }))}>SVG</button>
+    <button onClick=${async () => save(name + ".png", await pngOf(svg()))}>PNG</button>
+    <button onClick=${() => save(name + ".csv", new Blob([csvOf(name, curves)], { type: "text/csv" }))}>CSV</button>
+  </${Menu}>`;
+}
 
 /** @param {{view: ReturnType<typeof viewOf>, go: Go, several: boolean, axes: string[], reset: () => void}} props */
 function Controls({ view, go, several, axes, reset }) {
@@ -176,20 +232,26 @@ function Controls({ view, go, several, axes, reset }) {
   </div>`;
 }
 
-/** Side lists runs and metrics. @param {{ids: string[], known: Map<string, Run>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go, loading: any}} props */
-function Side({ ids, known, looks, hidden, available, chosen, go, loading }) {
+/**
+ * Side lists runs and metrics.
+ * @param {{ids: string[], known: Map<string, Run>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go,
+ *   hide: (runs: string[]) => void, light: (label: string) => void, loading: any}} props
+ */
+function Side({ ids, known, looks, hidden, available, chosen, go, hide, light, loading }) {
   const [search, find] = useState("");
-  const found = available.filter(finding(search));
+  const found = evaluationsFirst(available.filter(finding(search)));
   const listed = search.trim() ? found.slice(0, MOST_NAMES) : [...new Set([...chosen, ...found.slice(0, MOST_NAMES)])];
   const toggle = (/** @type {string} */ name) => go("", { name: chosen.includes(name) ? chosen.filter((n) => n !== name) : [...chosen, name] }, { replace: true });
-  const hide = (/** @type {string} */ id) => go("", { hide: hidden.has(id) ? [...hidden].filter((h) => h !== id) : [...hidden, id] }, { replace: true });
   return html`<details class="side" open=${useMemo(() => matchMedia("(min-width: 800px)").matches, [])}>
     <summary>${t("page.runs")} · ${t("curves.metrics")}</summary>
     <h2>${t("page.runs")} <a href=${href("runs", { run: ids })}>${t("curves.choose")}</a></h2>
     <ul class="chosen">${ids.map((id) => {
       const look = looks.find((l) => l.runs.includes(id)), run = known.get(id);
-      return html`<li key=${id} class=${hidden.has(id) ? "off" : ""}>
-        <label title=${plain(id)}><input type="checkbox" checked=${!hidden.has(id)} onChange=${() => hide(id)} /><i style=${{ background: look ? look.colour : "" }}></i><span>${plain(short(id))}</span></label>
+      return html`<li key=${id} class=${hidden.has(id) ? "off" : ""} onMouseEnter=${() => light(look ? look.label : "")}
+        onMouseLeave=${() => light("")}>
+        <label title=${plain(id)}><input type="checkbox" checked=${!hidden.has(id)} onChange=${() => hide([id])} /><i
+          style=${{ background: look ? look.colour : "" }}></i><span>${plain(look && look.runs.length === 1 ? look.label :
+            short(id))}</span></label>
         ${run && html`<${State} run=${run} />`}
         <button class="link" aria-label=${`${t("curves.remove")}: ${plain(id)}`} title=${t("curves.remove")} onClick=${() => go("", { run: ids.filter((i) => i !== id) })}>×</button></li>`;
     })}</ul>

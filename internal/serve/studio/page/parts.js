@@ -255,7 +255,30 @@ export function Damaged({ lines }) {
 export function State({ run }) {
   const known = ["running", "waiting", "finished", "stopped", "failed", "killed"].includes(run.state) ? run.state : "unknown";
   const word = known === "waiting" && run.waiting ? t("state.waiting.for", { who: plain(run.waiting) }) : t("state." + known);
-  return html`<span class="state state-${known}" title=${plain(run.error || word)}><i aria-hidden="true"></i>${word}</span>`;
+  return html`<span class="state state-${known}" title=${plain(run.error || word)}><i aria-hidden="true"></i><span>${word}</span></span>`;
+}
+
+/** The button and the list of a Menu get an id. */
+let menus = 0;
+
+/**
+ * Menu is a button that opens a list above all else, so that no table cuts it.
+ * @param {{label: string, sign?: string, children?: any}} props
+ */
+export function Menu({ label, sign = "⋯", children }) {
+  const own = useMemo(() => `menu${++menus}`, []), at = useRef(/** @type {any} */ (null)), button = useRef(/** @type {any} */ (null));
+  const [open, set] = useState(false);
+  const place = (/** @type {any} */ event) => {
+    set(event.newState === "open");
+    if (event.newState !== "open") return;
+    const box = button.current.getBoundingClientRect(), list = at.current;
+    list.style.left = Math.max(4, Math.min(box.left, innerWidth - list.offsetWidth - 4)) + "px";
+    list.style.top = (box.bottom + list.offsetHeight + 4 > innerHeight ? Math.max(4, box.top - list.offsetHeight) : box.bottom + 2) + "px";
+  };
+  return html`<button class="menu-button" ref=${button} popovertarget=${own} aria-label=${label} title=${label}>${sign}</button><div
+    class="menu-list" id=${own} ref=${at} popover="auto"
+    onToggle=${place} onClick=${(/** @type {any} */ event) =>
+      { event.stopPropagation(); if (event.target.closest("a,button")) at.current.hidePopover(); }}>${open && children}</div>`;
 }
 
 /** Spark is a small line of values. @param {{values: Numeric[], width?: number, height?: number, label?: string}} props */
@@ -327,9 +350,9 @@ export function sorted(rows, columns, by) {
  * Table shows rows of one height, only those that are visible. The arrows move, Enter opens, Space selects.
  * @template Row
  * @param {{columns: Column<Row>[], rows: Row[], id: (row: Row) => string, sort: string, onSort: (by: string) => void, label: string,
- *   onOpen?: (row: Row) => void, selected?: Set<string>, onSelect?: (id: string) => void, classOf?: (row: Row) => string, height?: string}} props
+ *   onOpen?: (row: Row) => void, selected?: Set<string>, onSelect?: (id: string) => void, all?: boolean, onAll?: () => void, classOf?: (row: Row) => string, height?: string}} props
  */
-export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected, onSelect, classOf, height }) {
+export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected, onSelect, all, onAll, classOf, height }) {
   const [at, , viewport] = useSize();
   const [top, scroll] = useState(0);
   const [current, move] = useState(0);
@@ -360,7 +383,8 @@ export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected
   return html`<div class="table" ref=${at} tabindex="0" role="region" aria-label=${label} style=${{ maxHeight: height }} onKeyDown=${onKeyDown}
       onScroll=${(/** @type {any} */ event) => scroll(event.currentTarget.scrollTop)}>
     <table aria-rowcount=${rows.length + 1}>
-      <thead><tr>${onSelect && html`<td class="select"></td>`}${head}</tr></thead>
+      <thead><tr>${onSelect && html`<td class="select">${onAll && html`<label title=${t("app.all")}><input type="checkbox" checked=${all}
+        aria-label=${t("app.all")} onChange=${onAll} /></label>`}</td>`}${head}</tr></thead>
       <tbody>
         ${first > 0 && html`<tr key="above" aria-hidden="true" style=${{ height: first * ROW + "px" }}></tr>`}
         ${rows.slice(first, last).map((row, i) => {

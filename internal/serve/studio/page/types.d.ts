@@ -8,7 +8,12 @@ interface Run {
   algorithm: string; mode: string; model: string; step: number; total_steps: number;
   reward: number | string | null; reward_name: string; spark: (number | string)[];
   began: number; updated: number; seconds_left: number | null; traced: boolean;
+  /** the run of which it is a stage, its sweep, what tells it from the others of the sweep */
+  parent: string; sweep: string; label: string; sets: { key: string; head: string; value: string }[]; evaluation: Evaluation | null;
 }
+
+/** The first metric of a run's evaluations; falls: less is better. */
+interface Evaluation { name: string; first: number | string; best: number | string; step: number; last: number | string; falls: boolean }
 
 interface RunDetails extends Run { config: string; settings: Record<string, unknown> }
 
@@ -75,7 +80,7 @@ interface ComparedGroup { name: string; runs: { name: string; seed: string; step
 interface Compared extends Interval { first: number; more?: Interval }
 
 interface Comparison {
-  groups: ComparedGroup[]; differences: { key: string; values: string[] }[];
+  groups: ComparedGroup[]; apart: { key: string; head: string; values: string[] }[]; differences: { key: string; values: string[] }[];
   metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; notes: string[];
 }
 
@@ -149,7 +154,7 @@ interface PageProps { query: URLSearchParams; go: Go }
 
 interface Column<Row> {
   key: string;
-  title: string;
+  title: any;
   /** what the column sorts by; without it it does not sort */
   value?: (row: Row) => number | string | null;
   cell: (row: Row, index: number) => any;

@@ -51,7 +51,7 @@ type heldSide struct {
 
 // evaluations answers with the evaluations that a run's trace has, by step.
 func (s *traces) evaluations(_ *http.Request, f *runFiles) (any, error) {
-	all, err := f.evaluations()
+	all, err := f.heldOut()
 	names := []string{}
 	for _, e := range all {
 		names = append(names, e.Name())
@@ -59,7 +59,8 @@ func (s *traces) evaluations(_ *http.Request, f *runFiles) (any, error) {
 	return map[string]any{"evaluations": names}, err
 }
 
-func (f *runFiles) evaluations() ([]trace.EvaluationFile, error) {
+// heldOut lists the evaluations whose answers the trace of the run keeps.
+func (f *runFiles) heldOut() ([]trace.EvaluationFile, error) {
 	dir, err := f.traces()
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (f *runFiles) evaluations() ([]trace.EvaluationFile, error) {
 
 // evaluated reads an evaluation of a run.
 func (f *runFiles) evaluated(name string) ([]*trace.Held, error) {
-	all, err := f.evaluations()
+	all, err := f.heldOut()
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
-// evaluated writes an evaluation with these rewards of its rows; a negative one is none.
-func evaluated(t *testing.T, dir string, step int64, rewards ...float64) {
+// writeEvaluation writes an evaluation with these rewards of its rows; a negative one is none.
+func writeEvaluation(t *testing.T, dir string, step int64, rewards ...float64) {
 	t.Helper()
 	w, err := trace.New(trace.Options{Dir: filepath.Join(dir, rundir.Traces), Say: func(line string) { t.Error(line) }})
 	if err != nil {
@@ -40,9 +40,9 @@ func evaluated(t *testing.T, dir string, step int64, rewards ...float64) {
 // Two evaluations stand side by side: of two runs, of one, or one alone.
 func TestAnswersOfEvaluations(t *testing.T) {
 	dir, s := site(t, "")
-	evaluated(t, filepath.Join(dir, "a"), 4, 1, 0, 0)
-	evaluated(t, filepath.Join(dir, "a"), 8, 0, 1, 0)
-	evaluated(t, filepath.Join(dir, "b"), 8, 1, 1, -1)
+	writeEvaluation(t, filepath.Join(dir, "a"), 4, 1, 0, 0)
+	writeEvaluation(t, filepath.Join(dir, "a"), 8, 0, 1, 0)
+	writeEvaluation(t, filepath.Join(dir, "b"), 8, 1, 1, -1)
 	read := func(path string, into any) {
 		t.Helper()
 		status, text := get(t, s, path)
@@ -87,7 +87,7 @@ func TestAnswersOfEvaluations(t *testing.T) {
 
 func TestAnswersThatAreNotThere(t *testing.T) {
 	dir, s := site(t, "")
-	evaluated(t, filepath.Join(dir, "a"), 4, 1)
+	writeEvaluation(t, filepath.Join(dir, "a"), 4, 1)
 	outside := filepath.Join(t.TempDir(), "x.parquet")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
