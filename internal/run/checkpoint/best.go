@@ -9,14 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
-
-// KeepBestKey is the key that names the metric of the best checkpoint.
-const KeepBestKey = "trainer.keep_best"
 
 // Evaluations are what a run knows of its versions by the metric of trainer.keep_best. They lie beside the
 // checkpoints, because they outlive each of them.
@@ -42,32 +38,6 @@ type Best struct {
 	Start *float64 `json:"start,omitempty"`
 }
 
-// losses are words in the names of metrics of which less is better.
-var losses = []string{"loss", "perplexity", "ppl", "nll", "kl", "error", "failed", "invalid"}
-
-// ParseMetric returns the metric of trainer.keep_best, without min: or max: before it, which say the
-// direction. Without them less is better if the name has one of some words, such as loss.
-func ParseMetric(value string) (metric string, lower bool) {
-	if name, ok := strings.CutPrefix(value, "min:"); ok {
-		return name, true
-	}
-	if name, ok := strings.CutPrefix(value, "max:"); ok {
-		return name, false
-	}
-	words := strings.FieldsFunc(value[strings.LastIndex(strings.TrimSuffix(value, lastPart(value)), "/")+1:], func(r rune) bool {
-		return r == '/' || r == '_'
-	})
-	return value, slices.ContainsFunc(words, func(word string) bool { return slices.Contains(losses, word) })
-}
-
-// lastPart returns /mean@4 and the like at the end of a metric's name.
-func lastPart(name string) string {
-	if i := strings.LastIndex(name, "/"); i >= 0 && strings.Contains(name[i:], "@") {
-		return name[i:]
-	}
-	return ""
-}
-
 // Add notes the value of a version, in place of an earlier one of a killed process.
 func (e *Evaluations) Add(version int64, value float64) {
 	i, found := slices.BinarySearchFunc(e.All, version, func(a Evaluation, v int64) int { return int(a.Version - v) })
@@ -78,12 +48,17 @@ func (e *Evaluations) Add(version int64, value float64) {
 	}
 }
 
-// better reports whether a is better than b. NaN is better than nothing.
+// better reports whether a is better than b. Means of the same numbers may differ by how they were added, so a
+// billionth is no difference. NaN is better than nothing.
 func (e *Evaluations) better(a, b rundir.Number) bool {
+	x, y := float64(a), float64(b)
 	if e.Lower {
-		a, b = -a, -b
+		x, y = -x, -y
 	}
-	return a > b || math.IsNaN(float64(b)) && !math.IsNaN(float64(a))
+	if math.IsNaN(y) || math.IsInf(x-y, 0) {
+		return !math.IsNaN(x) && x > math.Inf(-1) && (math.IsNaN(y) || x > y)
+	}
+	return x-y > 1e-9*max(math.Abs(x), math.Abs(y))
 }
 
 // Since returns how many evaluations of versions before one have followed the best of these.
@@ -192,15 +167,15 @@ func (d *Dir) prune() error {
 	}
 	left := d.Keep
 	for _, step := range slices.Backward(steps) {
-		aside := false
-		if len(e.All) > 0 || e.Metric != "" {
+		asked := false // only by an evaluation
+		if e.Metric != "" {
 			state, err := readState(d.Of(step))
-			aside = err == nil && state.ForEvaluation
+			asked = err == nil && state.ForEvaluation
 		}
-		if aside && step > e.newest() {
+		if asked && step > e.newest() {
 			keep[step] = true
 		}
-		if !aside {
+		if !asked {
 			if left--; d.Keep <= 0 || left >= 0 {
 				keep[step] = true
 			}

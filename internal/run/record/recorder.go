@@ -25,7 +25,10 @@ import (
 // is open it tells people alone.
 type Log struct {
 	LogOptions
-	Scrub  scrub
+	Scrub scrub
+	// Evaluated takes each record before the monitors do, for who compares evaluations; may be nil.
+	Evaluated func(trinity.Record) error
+
 	cfg    *config.Settled
 	text   func(token int32) string
 	said   *monitor.Messages
@@ -40,6 +43,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	summary StageSummary
+	trained int64                     // steps of the newest checkpoint; the explorer's records may pass it
 	ledgers map[string]*ledger.Writer // by role; those that have a record
 }
 
@@ -120,6 +124,11 @@ func OpenLines(dir, name string) (*os.File, error) {
 // Record sends the record of one role's step, now.
 func (l *Log) Record(ctx context.Context, rec trinity.Record) error {
 	rec.Time = time.Now()
+	if l.Evaluated != nil {
+		if err := l.Evaluated(rec); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	l.summary.add(rec)
 	l.mu.Unlock()
@@ -175,7 +184,7 @@ func (l *Log) Delivered(ctx context.Context, version int64, m trinity.Metrics) e
 func (l *Log) Checkpoint(step int64, dir, model string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.summary.Checkpoint, l.summary.Steps = dir, step
+	l.summary.Checkpoint, l.trained = dir, step
 	if Present(model) {
 		l.summary.Model = model
 	}
@@ -191,6 +200,9 @@ func (l *Log) Summary(err error) (done StageSummary, began bool, _ error) {
 		err = l.Account(trinity.RoleTrainer, ledger.Step{Ended: true})
 	}
 	done = l.summary
+	if l.trained > 0 {
+		done.Steps = l.trained
+	}
 	done.Name, done.Mode, done.Algorithm = l.cfg.Name, l.cfg.Mode, l.cfg.Algorithm.AlgorithmType
 	if done.Skipped = err == nil && done.records == 0; done.Skipped || done.records > 0 {
 		err = errors.Join(err, done.Recall(l.cfg.Monitor.CacheDir))

@@ -284,6 +284,11 @@ func (s *Stage) OpenCheckpoint(dir string, say func(string)) (string, error) {
 	return checkpoint.Open(dir, here, say)
 }
 
+// OpenCritic is OpenCheckpoint for the critic.
+func (s *Stage) OpenCritic(dir string, say func(string)) (string, error) {
+	return checkpoint.OpenCritic(dir, here, say)
+}
+
 // ModelDir returns the directory of the model or the adapter in a checkpoint.
 func (s *Stage) ModelDir() string {
 	if len(s.Model.LoraConfigs) > 0 {
