@@ -43,6 +43,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	summary StageSummary
+	watch   *watch
 	trained int64                     // steps of the newest checkpoint; the explorer's records may pass it
 	ledgers map[string]*ledger.Writer // by role; those that have a record
 }
@@ -62,7 +63,7 @@ type joined interface{ Span(trinity.Span) }
 func NewLog(cfg *config.Settled, o LogOptions, text func(int32) string) *Log {
 	l := &Log{
 		LogOptions: o, Scrub: ScrubOf(&cfg.Config), cfg: cfg, text: text, said: &monitor.Messages{To: o.Say},
-		ledgers: map[string]*ledger.Writer{},
+		ledgers: map[string]*ledger.Writer{}, watch: newWatch(),
 	}
 	l.Say = l.Scrub.lines(l.said.Say)
 	return l
@@ -98,6 +99,9 @@ func (l *Log) Open(fromStep, total int64, modelPath string) (err error) {
 	if err := l.said.Keep(cfg.Monitor.CacheDir); err != nil {
 		l.Say(fmt.Sprintf("what the run says is not kept: %v", err))
 	}
+	if err := l.watch.recall(cfg.Monitor.CacheDir); err != nil {
+		return err
+	}
 	l.trace, l.waits, l.began = l.openTrace(fromStep), newWaits(cfg), true
 	if l.Brief {
 		return nil
@@ -131,7 +135,11 @@ func (l *Log) Record(ctx context.Context, rec trinity.Record) error {
 	}
 	l.mu.Lock()
 	l.summary.add(rec)
+	lines := l.watch.add(rec)
 	l.mu.Unlock()
+	for _, line := range lines {
+		l.Say(line)
+	}
 	var errs []error
 	for i, mon := range l.monitors {
 		l.tell(i, mon, func() {
