@@ -58,6 +58,9 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 		if text := f.Tag.Get("default"); text != "" {
 			property["default"] = plain(parseTag(text))
 		}
+		if catalog, ok := registry.Find(f.Tag.Get("plugin")); ok && len(catalog.Names()) > 0 { // other programs have others, so these are no limit
+			property["examples"] = catalog.Names()
+		}
 		properties[f.Tag.Get("yaml")] = property
 		arguments = append(arguments, argumentsOf(t, f)...)
 	}
