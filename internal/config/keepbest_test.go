@@ -42,7 +42,8 @@ func TestRefusedKeepBest(t *testing.T) {
 	}{
 		{base, []string{"trainer.patience=2"}, "trainer.patience", "no metric says which is better"},
 		{base, []string{"buffer.explorer_input.eval_tasksets=[]", accuracy}, KeepBestKey, "needs an evaluation, and the run has none"},
-		{base, []string{evaluated, "trainer.keep_best=eval/many/accuracy/mean@1"}, KeepBestKey, "no evaluation measures: the run evaluates few"},
+		{base, []string{evaluated, "trainer.keep_best=eval/many/accuracy/mean@1"}, KeepBestKey,
+			"no evaluation measures: the run evaluates few"},
 		{base, []string{evaluated, "trainer.keep_best=rollout/reward/mean"}, KeepBestKey, "no evaluation measures: the run evaluates few"},
 		{base, []string{evaluated, "trainer.keep_best=min:eval/few"}, KeepBestKey, "is eval/few, which no evaluation measures"},
 		{base, []string{evaluated, accuracy, "synchronizer.sync_style=fully_async"}, KeepBestKey, "needs sync_style fixed: with fully_async"},

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type Best struct {
 
 // Add notes the value of a version, in place of an earlier one of a killed process.
 func (e *Evaluations) Add(version int64, value float64) {
-	i, found := slices.BinarySearchFunc(e.All, version, func(a Evaluation, v int64) int { return int(a.Version - v) })
+	i, found := slices.BinarySearchFunc(e.All, version, func(a Evaluation, v int64) int { return cmp.Compare(a.Version, v) })
 	if found {
 		e.All[i].Value = rundir.Number(value)
 	} else {
@@ -105,7 +106,7 @@ func (d *Dir) Evaluations() (e Evaluations, err error) {
 			err = fmt.Errorf("%s: %w; remove the file to forget which checkpoint is the best", path, err)
 		}
 	}
-	slices.SortFunc(e.All, func(a, b Evaluation) int { return int(a.Version - b.Version) })
+	slices.SortFunc(e.All, func(a, b Evaluation) int { return cmp.Compare(a.Version, b.Version) })
 	return e, err
 }
 
