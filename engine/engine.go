@@ -51,3 +51,11 @@ type VersionWriter interface {
 	// SaveVersion is SaveModel in that type.
 	SaveVersion(ctx context.Context, dir string) error
 }
+
+// StateReader is a [TrainerOpener] that writes the model of a state without loading the optimizer's tensors.
+type StateReader interface {
+	TrainerOpener
+	// WriteModel writes to out what SaveModel wrote when the state in dir was saved. Of spec it reads
+	// ModelPath, of which it needs the config alone, LoRA.BaseModelName, and whether Head is ValueHead.
+	WriteModel(spec TrainerSpec, dir, out string) error
+}

@@ -55,7 +55,7 @@ func (l *adapterLayout) tag() *loraTag {
 
 // stored returns the tensors of a state.
 func (e *Engine) stored(behind bool) []stored {
-	all := append([]stored{vector{"weights.", e.trainedLayout(), e.trained}}, e.optimizer.state()...)
+	all := append([]stored{vector{weightsPrefix, e.trainedLayout(), e.trained}}, e.optimizer.state()...)
 	if behind {
 		all = append(all, vector{"published.", e.trainedLayout(), e.publishedWeights})
 	}
@@ -141,7 +141,21 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 
 // readState reads the file of a state and checks that it is of a run with this optimizer and LoRA.
 func readState(path, optimizer string, lora *loraTag) (state, error) {
-	var s state
+	s, err := parseState(path)
+	if err != nil {
+		return s, err
+	}
+	if saved := cmp.Or(s.Optimizer, engine.AdamW); saved != optimizer {
+		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s; this engine has %s: resume the run with its own optimizer", path, saved, optimizer)
+	}
+	if !s.LoRA.equal(lora) {
+		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s; this engine has %s: resume the run with its own LoRA", path, s.LoRA, lora)
+	}
+	return s, nil
+}
+
+// parseState reads the file of a state of this engine.
+func parseState(path string) (s state, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return s, fmt.Errorf("cpu: state: %w", err)
@@ -155,12 +169,6 @@ func readState(path, optimizer string, lora *loraTag) (state, error) {
 	}
 	if s.Format != stateFormat {
 		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)
-	}
-	if saved := cmp.Or(s.Optimizer, engine.AdamW); saved != optimizer {
-		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s; this engine has %s: resume the run with its own optimizer", path, saved, optimizer)
-	}
-	if !s.LoRA.equal(lora) {
-		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s; this engine has %s: resume the run with its own LoRA", path, s.LoRA, lora)
 	}
 	return s, nil
 }

@@ -24,20 +24,16 @@ func convertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert SOURCE --output DIR|FILE.gguf",
 		Short: "Write a model, a checkpoint or a merged adapter as a Hugging Face directory or a GGUF file",
-		Long: "SOURCE is a GGUF file, a model directory, a hub name, a run's global_step_N directory (or a\n" +
-			"folder below it that holds the model), or a PEFT adapter directory, which is merged into the\n" +
-			"base model that it names. With --adapter, SOURCE is the base model, and the adapter's\n" +
+		Long: "SOURCE is a GGUF file, a model directory, a hub name, a run (its best checkpoint, else its newest),\n" +
+			"a checkpoint global_step_N or a folder below it, or a PEFT adapter directory, which is merged\n" +
+			"into the base model that it names. With --adapter, SOURCE is the base model, and the adapter's\n" +
 			"own base is ignored. If --output ends in .gguf, the command writes a file for llama.cpp.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(); err != nil {
 				return err
 			}
-			if err := refuseRun(args[0]); err != nil {
-				return err
-			}
-			c.checkpoint = checkpoint.Above(filepath.Clean(cmp.Or(c.adapter, args[0])))
-			if err := c.convert(cmd.Context(), checkpoint.ModelBelow(args[0])); err != nil {
+			if err := c.convert(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), c.out)
@@ -79,13 +75,20 @@ func (c *conversion) check() error {
 
 // convert writes source. If source is an adapter, or c.adapter is set, it merges the adapter into
 // its base first.
-func (c *conversion) convert(ctx context.Context, source string) error {
+func (c *conversion) convert(ctx context.Context, source string) (err error) {
+	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	find := func(name string) (string, error) { return hub.Resolve(ctx, name, say) }
+	for _, path := range []*string{&source, &c.adapter} {
+		if *path, err = checkpoint.Open(*path, find, say); err != nil {
+			return err
+		}
+	}
+	c.checkpoint = checkpoint.Above(filepath.Clean(cmp.Or(c.adapter, source)))
 	base, err := baseAndAdapter(source, &c.adapter)
 	if err != nil {
 		return err
 	}
-	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
-	if base, err = hub.Resolve(ctx, base, say); err != nil {
+	if base, err = find(base); err != nil {
 		return err
 	}
 	m, err := model.Open(base)
@@ -142,7 +145,6 @@ func baseAndAdapter(source string, adapter *string) (base string, err error) {
 	case *adapter != "" && isAdapter:
 		return "", fmt.Errorf("%s is an adapter, and so is --adapter: name the base model as SOURCE", source)
 	case *adapter != "":
-		*adapter = checkpoint.ModelBelow(*adapter)
 		return source, nil
 	case isAdapter:
 		*adapter = source

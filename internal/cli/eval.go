@@ -39,8 +39,8 @@ func evalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval (--config FILE | --data FILE --model PATH --reward NAME) [key=value …]",
 		Short: "Evaluate a run's model, or any model on questions",
-		Long: "With --config, run the evaluation of a run again: its tasksets, prompts, rewards and arguments, with the newest\n" +
-			"checkpoint that has a model, or with --model. With --data, answer the questions of a file. The settings of\n" +
+		Long: "With --config, run the evaluation of a run again: its tasksets, prompts, rewards and arguments, with its best\n" +
+			"checkpoint if it keeps one, else the newest, or with --model. With --data, answer the questions of a file. The settings of\n" +
 			"this taskset are below buffer.explorer_input.eval_tasksets.0, for example\n" +
 			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'. FILE may also be the first\n" +
 			"argument: .yaml is a configuration. Both print the means of the reward and of its parts. Each answer becomes\n" +

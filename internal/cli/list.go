@@ -136,7 +136,10 @@ func explainKey(out io.Writer, name string, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		f := registry.Field{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Range: k.Range, Enum: k.Enum}
+		f := registry.Field{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Range: k.Range, Enum: k.Values()}
+		if k.Plugin != "" {
+			doc += fmt.Sprintf(" `trinity explain %s NAME` explains a value.", k.Plugin)
+		}
 		if asJSON {
 			err = json.NewEncoder(out).Encode(f)
 		} else {

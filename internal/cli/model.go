@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -33,7 +31,7 @@ type modelFlags struct {
 	text    *renderer.Renderer
 }
 
-const modelHelp = "model: directory, GGUF file, PEFT adapter directory, checkpoint of a run, or hub name org/name"
+const modelHelp = "model: directory, GGUF file, PEFT adapter directory, run or its checkpoint, or hub name org/name"
 
 func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "model", "m", "", modelHelp)
@@ -83,11 +81,15 @@ func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sa
 // is not an adapter.
 func (f *modelFlags) find(ctx context.Context) (lora *engine.LoRASpec, err error) {
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
-	if err := refuseRun(f.path); err != nil {
+	find := func(name string) (string, error) { return hub.Resolve(ctx, name, say) }
+	path, err := checkpoint.Open(f.path, find, say)
+	if err != nil {
 		return nil, err
 	}
-	path, err := hub.Resolve(ctx, checkpoint.ModelBelow(f.path), say)
-	if err != nil {
+	if path != f.path {
+		f.path = path // what else opens it needs not say so again
+	}
+	if path, err = find(path); err != nil {
 		return nil, err
 	}
 	f.base = path
@@ -95,7 +97,7 @@ func (f *modelFlags) find(ctx context.Context) (lora *engine.LoRASpec, err error
 		return nil, err
 	} else if ok {
 		lora = &engine.LoRASpec{Path: path}
-		if f.base, err = hub.Resolve(ctx, base, say); err != nil {
+		if f.base, err = find(base); err != nil {
 			return nil, fmt.Errorf("base model of adapter %s: %w", path, err)
 		}
 	}
@@ -103,26 +105,11 @@ func (f *modelFlags) find(ctx context.Context) (lora *engine.LoRASpec, err error
 	return lora, err
 }
 
-// refuseRun returns an error if a path is the directory of a run or a stage. It names the newest
-// checkpoint with a model.
-func refuseRun(path string) error {
-	newest, when := "", time.Time{}
-	for _, below := range []string{"global_step_*", "*/global_step_*"} {
-		found, _ := filepath.Glob(filepath.Join(path, below)) // a path that is no pattern is no run either
-		for _, dir := range found {
-			if info, err := os.Stat(dir); err == nil && checkpoint.ModelBelow(dir) != dir && info.ModTime().After(when) {
-				newest, when = dir, info.ModTime()
-			}
-		}
-	}
-	if newest == "" {
-		return nil
-	}
-	return fmt.Errorf("%s is a run: name one of its checkpoints, such as %s", path, newest)
-}
-
 // config returns the configuration of the opened model.
 func (f *modelFlags) config() (*model.Config, error) {
+	if f.base != f.path { // the base of an adapter, or what a checkpoint began with that has its weights elsewhere
+		return model.ReadConfig(f.base)
+	}
 	m, err := model.Open(f.base)
 	if err != nil {
 		return nil, err

@@ -241,6 +241,9 @@ func printSummary(out io.Writer, s *run.Summary, ended bool, system string) {
 		if dir := cmp.Or(st.Checkpoint, st.Model); dir != "" {
 			fmt.Fprintf(out, "checkpoint of %s: %s\n", st.Name, dir)
 		}
+		if b := st.Best; b != nil {
+			fmt.Fprintf(out, "best checkpoint of %s: %s, %s = %.4g at step %d\n", st.Name, b.Checkpoint, b.Metric, b.Value, b.Step)
+		}
 	}
 	for _, st := range s.Stages {
 		if ended && (st.Mode == "both" || st.Mode == "colocate") && st.Sampled > 0 && len(st.Losses) == 0 {

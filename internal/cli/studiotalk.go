@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/model"
@@ -28,9 +29,7 @@ func modelsOf(dir string) (all []studio.Model, err error) {
 	for _, step := range slices.Backward(steps) {
 		at := d.Of(step)
 		m := studio.Model{Name: checkpoint.ModelName(at), Kind: "model", Path: checkpoint.ModelBelow(at)}
-		if m.Path == at {
-			m.Why = "it has only what training resumes from, and no model: train with trainer.save_hf_checkpoint: always"
-		} else if _, isAdapter, err := model.AdapterBase(m.Path); err == nil && isAdapter {
+		if _, isAdapter, err := model.AdapterBase(m.Path); err == nil && isAdapter {
 			m.Kind = "adapter"
 		}
 		all = append(all, m)
@@ -67,13 +66,16 @@ func planTalk(self, path string, length int) (plan studio.ModelPlan, err error) 
 // foundHere returns the path of a model, and that of its base model: the same if it is no adapter. A
 // model that is not on this machine is an error.
 func foundHere(name string) (path, base string, err error) {
-	path = checkpoint.ModelBelow(name)
-	base, isAdapter, err := model.AdapterBase(path)
-	if err != nil {
+	find := func(name string) (string, error) { path, _ := feed.Local(name, false); return path, nil }
+	if path, err = checkpoint.Named(name, find); err != nil {
 		return "", "", err
 	}
-	if !isAdapter {
-		base = path
+	base, isAdapter, err := model.AdapterBase(path)
+	if err == nil && !isAdapter {
+		base, err = checkpoint.Lookup(path, find)
+	}
+	if err != nil {
+		return "", "", err
 	}
 	if _, err := os.Stat(base); err != nil {
 		dir, ok := hub.Cached(base)
@@ -85,7 +87,7 @@ func foundHere(name string) (path, base string, err error) {
 		}
 		base = dir
 	}
-	if !isAdapter {
+	if _, err := os.Stat(path); err != nil { // a hub name
 		path = base
 	}
 	return path, base, nil

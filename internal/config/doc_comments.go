@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/trinity-go/trinity/registry"
 )
 
 // commentsJSON has the doc comments of the schema, so that one text describes a key to readers of
@@ -29,6 +31,23 @@ func (k Key) Explain() (string, error) {
 		return "", err
 	}
 	return k.description(docs), nil
+}
+
+// Values returns the values of a key that has a list of them, also of one that names a plug-in of this program.
+// The value "" stands for nothing.
+func (k Key) Values() []string {
+	catalog, ok := registry.Find(k.Plugin)
+	if !ok {
+		return k.Enum
+	}
+	var values []string
+	if k.Default == "" {
+		values = append(values, "")
+	}
+	if len(catalog.Auto) > 0 {
+		values = append(values, "auto")
+	}
+	return append(values, catalog.Names()...)
 }
 
 // description returns the doc tag of a key's field, else its comment, else the comment of the

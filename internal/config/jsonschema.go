@@ -58,6 +58,10 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 		if text := f.Tag.Get("default"); text != "" {
 			property["default"] = plain(parseTag(text))
 		}
+		// Other programs have other plug-ins, so those of this one are no limit.
+		if catalog, ok := registry.Find(f.Tag.Get("plugin")); ok && len(catalog.Names()) > 0 {
+			property["examples"] = catalog.Names()
+		}
 		properties[f.Tag.Get("yaml")] = property
 		arguments = append(arguments, argumentsOf(t, f)...)
 	}

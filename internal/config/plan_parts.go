@@ -311,6 +311,10 @@ func (c *planner) files() []FilePlan {
 		if n := c.run.Trainer.SaveInterval; n > 0 {
 			when = fmt.Sprintf("every %d steps and at the end", n)
 		}
+		if t := &c.run.Trainer; t.KeepBest != "" {
+			when += "; of evaluated versions the best and the newest"
+			files = append(files, FilePlan{filepath.Join(job, rundir.BestFile), "the evaluations by " + t.KeepBest + ", and so the best checkpoint"})
+		}
 		files = append(files, FilePlan{filepath.Join(job, rundir.StepPrefix+"<N>"), "checkpoint with optimizer and counters, " + when})
 		model, what := "huggingface", "a model directory for transformers"
 		if len(c.run.Model.LoraConfigs) > 0 {

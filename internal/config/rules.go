@@ -35,6 +35,7 @@ func (s *Settled) checkRules(r report) {
 	checkTables(r, &s.Buffer, data, w)
 	s.Algorithm.Optimizer.check(r, w, optimizerKey)
 	checkMiniBatch(r, &s.Batch, &s.Trainer)
+	s.Trainer.checkKeepBest(r, data, &s.Synchronizer, w)
 	s.Algorithm.RolloutCorrection.check(r, &s.Algorithm, method, w)
 	checkTraffic(r, &s.Algorithm, method, &s.Synchronizer, w)
 	s.Algorithm.checkScoring(r, method, w)

@@ -64,6 +64,15 @@ type Trainer struct {
 	SaveStrategy string `yaml:"save_strategy" default:"unrestricted" enum:"single_thread|single_process|single_node|unrestricted"`
 	// Number of newest checkpoints to keep; 0 keeps all.
 	MaxCheckpointsToKeep int `yaml:"max_checkpoints_to_keep" default:"0" range:"[0,)"`
+	// Metric of an evaluation, such as eval/held_out/accuracy/mean@1, whose best checkpoint the run keeps,
+	// whatever max_checkpoints_to_keep says, and hands on as its model. Each version that is evaluated then
+	// gets a checkpoint; of those that save_interval did not ask for, only the best and the newest stay. More
+	// is better, unless a word of the metric's name says otherwise, such as loss; min: or max: before the name
+	// says it. Own key of Trinity-Go.
+	KeepBest string `yaml:"keep_best"`
+	// Evaluations in a row that may be no better than the best before the run ends early; 0 never ends it.
+	// Needs keep_best. Own key of Trinity-Go.
+	Patience int `yaml:"patience" default:"0" range:"[0,)"`
 	// Run Python code that comes with a model; not set is model.trust_remote_code.
 	TrustRemoteCode *bool    `yaml:"trust_remote_code"`
 	Megatron        Megatron `yaml:"megatron"`
@@ -104,6 +113,8 @@ var unusedOfTrainer = []unusedKey{
 	{"trainer.enable_preview", always("the explorer always logs samples, and monitors that show samples always get them")},
 	{"trainer.listen_address", unless(func(s *Settled) bool { return s.Mode == "train" && !s.ReadsDataset },
 		"no explorer of another process joins")},
+	{KeepBestKey, unless(func(s *Settled) bool { return s.Trains }, "this mode trains nothing")},
+	{"trainer.patience", unless(func(s *Settled) bool { return s.Trains }, "this mode trains nothing")},
 	{criticKey, unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 }
 

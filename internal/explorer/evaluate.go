@@ -13,6 +13,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
+// EvalVersion is the metric with the version of the weights that an evaluation measured.
+const EvalVersion = "eval/model_version"
+
 // evalSeed makes evaluations draw other random numbers than training at the same step.
 const evalSeed = 0x6576616c
 
@@ -41,7 +44,7 @@ func (e *Explorer) evaluate(ctx context.Context, r trinity.Record) error {
 			return fmt.Errorf("evaluation at step %d: %w", r.Step, err)
 		}
 		r.Metrics.Merge("", m)
-		r.Metrics["eval/model_version"] = float64(version)
+		r.Metrics[EvalVersion] = float64(version)
 		return e.opts.Recorder.Log(ctx, r)
 	})
 }

@@ -3,6 +3,7 @@ package explorer
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -86,6 +87,7 @@ type Explorer struct {
 	mostFailed  int               // of them, that end the run
 	recent      map[string]recent // by taskset
 	toldFailure bool              // whether people have read of a failed rollout
+	highest     float64           // reward so far
 	equalSteps  int               // consecutive steps whose rewards do not differ where the algorithm compares them
 	callless    int               // steps with tools that nobody called, from the start; -1 after a call
 
@@ -95,7 +97,9 @@ type Explorer struct {
 }
 
 // New returns an explorer that continues after the agenda's last step.
-func New(o Options) *Explorer { return &Explorer{opts: o, recent: map[string]recent{}} }
+func New(o Options) *Explorer {
+	return &Explorer{opts: o, recent: map[string]recent{}, highest: math.Inf(-1)}
+}
 
 // Run explores the remaining steps, evaluates as configured, and then closes the buffer. It ends
 // early, without error, when the trainer has ended. A run that fails or is stopped leaves the

@@ -29,12 +29,15 @@ type shownMetrics struct {
 	names []string
 }
 
+// Entropy is the metric with the entropy of the policy, in nats.
+const Entropy = "actor/entropy_loss"
+
 // metrics are the charts of a stage besides its evaluations.
 var metrics = []shownMetrics{
 	{"Reward", []string{"rollout/reward/mean"}},
 	{"Loss", []string{"actor/final_loss"}},
 	{"KL divergence (nats)", []string{"actor/kl_loss", "actor/ppo_kl"}},
-	{"Entropy (nats)", []string{"actor/entropy_loss"}},
+	{"Entropy (nats)", []string{Entropy}},
 	{"Response length (tokens)", []string{"rollout/response_length/mean"}},
 	{"Gradient norm", []string{"actor/grad_norm"}},
 	{"Critic's loss", []string{"critic/vf_loss"}},

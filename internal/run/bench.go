@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -28,7 +26,7 @@ func (s *stage) bench(ctx context.Context) error {
 	if err := s.log.Open(0, 0, s.ModelPath); err != nil {
 		return err
 	}
-	steps, err := s.stepsWithModel()
+	steps, err := s.checkpoints.Steps()
 	if err != nil {
 		return err
 	}
@@ -42,7 +40,9 @@ func (s *stage) bench(ctx context.Context) error {
 	}
 	base := s.ModelPath
 	for _, step := range steps {
-		s.useModelOf(step)
+		if _, err := s.useModelOf(step); err != nil {
+			return err
+		}
 		if err := s.benchModel(ctx, evals, step); err != nil {
 			return err
 		}
@@ -51,36 +51,17 @@ func (s *stage) bench(ctx context.Context) error {
 	return nil
 }
 
-// stepsWithModel lists the steps of the checkpoints with a model. It logs those without one. It
-// returns an error if all checkpoints are without one.
-func (s *stage) stepsWithModel() (with []int64, err error) {
-	steps, err := s.checkpoints.Steps()
-	if err != nil {
-		return nil, err
-	}
-	for _, step := range steps {
-		if _, err := os.Stat(filepath.Join(s.checkpoints.Of(step), s.ModelDir())); err == nil {
-			with = append(with, step)
-		} else {
-			s.say("skips " + s.checkpoints.Of(step) + ": it has no model")
-		}
-	}
-	if len(steps) > 0 && len(with) == 0 {
-		return nil, fmt.Errorf("no checkpoint in %s has a model to evaluate: train with trainer.save_hf_checkpoint: always",
-			s.CheckpointJobDir)
-	}
-	return with, nil
-}
-
 // useModelOf makes the model or the adapter of a checkpoint the one that the stage opens, and returns its directory.
-func (s *stage) useModelOf(step int64) (dir string) {
-	dir = filepath.Join(s.checkpoints.Of(step), s.ModelDir())
+func (s *stage) useModelOf(step int64) (dir string, err error) {
+	if dir, err = s.OpenCheckpoint(s.checkpoints.Of(step), s.say); err != nil {
+		return "", err
+	}
 	if len(s.Model.LoraConfigs) > 0 {
 		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 	} else {
 		s.ModelPath = dir
 	}
-	return dir
+	return dir, nil
 }
 
 // withPath returns the adapters, with the files of the first in dir.
@@ -110,7 +91,7 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 type EvaluateOptions struct {
 	Stage    string             // "" is the last stage with evaluation tasksets
 	Tasksets []string           // names of evaluation tasksets; nil is all of the stage
-	Model    string             // as model.model_path; "" is the newest checkpoint with a model, of the stage or one before it
+	Model    string             // as model.model_path; "" is the best checkpoint, else the newest, of the stage or one before it
 	Dir      string             // of what Evaluate writes
 	Answers  record.KeepAnswers // gets the answers to each task, in the order of the tasks; may be nil
 	Say      func(string)       // receives lines for people
@@ -139,7 +120,7 @@ func Evaluate(ctx context.Context, cfg *config.Config, o EvaluateOptions) (m tri
 	case o.Model != "":
 		o.Say("evaluates " + o.Model)
 	case stage.Mode != "bench": // which trains nothing
-		o.Say("the run has no checkpoint with a model, so this evaluates the model that it begins with")
+		o.Say("the run has no checkpoint, so this evaluates the model that it begins with")
 	}
 	if err := s.openModels(ctx, false, true); err != nil {
 		return nil, err
@@ -204,14 +185,20 @@ func (o *EvaluateOptions) choose(sets []*explorer.Taskset) ([]*explorer.Taskset,
 	}), nil
 }
 
-// newestModel returns the newest checkpoint of a stage that has a model; "" if there is none.
+// newestModel returns the checkpoint of a stage that stands for it, the best one or the newest; "" if there is none.
 func newestModel(stage *config.Settled) (path string, step int64, err error) {
 	dir := checkpoint.Dir{Path: stage.CheckpointJobDir}
-	steps, err := dir.Steps()
-	for _, step := range slices.Backward(steps) {
-		if at := dir.Of(step); checkpoint.ModelBelow(at) != at {
-			return at, step, err
-		}
+	best, err := dir.Best()
+	if err != nil {
+		return "", 0, err
 	}
-	return "", 0, err
+	if best != nil {
+		return best.Checkpoint, best.Step, nil
+	}
+	steps, err := dir.Steps()
+	if err != nil || len(steps) == 0 {
+		return "", 0, err
+	}
+	step = steps[len(steps)-1]
+	return dir.Of(step), step, nil
 }

@@ -66,7 +66,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	tr, err := s.training(ctx, source, cfg.TrainSteps(ex.TotalSteps), true)
+	tr, err := s.training(ctx, source, cfg.TrainSteps(ex.TotalSteps), ex.TotalSteps)
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,9 @@ func (s *stage) both(ctx, stop context.Context) error {
 		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)
 	}
 	ex.Weights, tr.Weights = sync, sync
+	if tr.IsEnough() { // the run ended early, and nothing is left to explore
+		ex.TotalSteps = ex.Agenda.Step()
+	}
 	ex.Recorder = s.log.Explorer()
 	enough := make(chan struct{})
 	ex.Enough = enough

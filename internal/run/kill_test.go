@@ -61,6 +61,7 @@ var scenarios = []scenario{
 		"data_processor.experience_pipeline.output_save_path=sqlite:///${checkpoint_root_dir}/kept.db"}, (*killing).sameAsWhole},
 	{"SQLite fully asynchronous", []string{"buffer.trainer_input.experience_buffer.storage_type=sql",
 		"synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
+	{"the best is kept", append(strings.Fields(keepsBest), "trainer.max_checkpoints_to_keep=1"), (*killing).keepsAsWhole},
 	{"stages", nil, (*killing).endsAsWhole},
 	{"stages that learn", nil, (*killing).endsAsWhole},
 	{"stages that explore", nil, (*killing).endsAsWhole},

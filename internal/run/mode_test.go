@@ -1,6 +1,12 @@
 package run_test
 
 import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/run/settle"
@@ -57,22 +63,64 @@ func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
 	}
 }
 
-// Mode bench skips a checkpoint without a model. It is an error if none has one.
-func TestBenchNeedsModels(t *testing.T) {
-	p := newProject(t, tiny, rl)
-	if _, err := p.run(t, "buffer.total_steps=2", "trainer.save_interval=1", "trainer.save_hf_checkpoint=never"); err != nil {
-		t.Fatal(err)
+// Mode bench also evaluates checkpoints that have only what training resumes from: their models are those
+// that training would have written, to the byte.
+func TestBenchWritesModels(t *testing.T) {
+	for name, overrides := range map[string][]string{
+		"all weights": nil, "lora": {"model.lora_configs=[{lora_rank: 4, lora_alpha: 6, target_modules: [q_proj]}]"},
+		"stabilised": {"model.lora_configs=[{lora_rank: 3, lora_alpha: 5, use_rslora: true, exclude_modules: [o_proj]}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, want := newProject(t, tiny, rl), newProject(t, tiny, rl)
+			overrides = append(overrides, "buffer.total_steps=2", "trainer.save_interval=1")
+			if _, err := p.run(t, append(overrides, "trainer.save_hf_checkpoint=never")...); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := want.run(t, append(overrides, "trainer.save_hf_checkpoint=always")...); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.run(t, append(overrides, "mode=bench")...); err != nil {
+				t.Fatal(err)
+			}
+			if got := curve(t, p.job(), "explorer", "bench/few/accuracy/mean@2"); len(got) != 3 {
+				t.Errorf("%d evaluations, want those of the base model and of steps 1 and 2", len(got))
+			}
+			for _, step := range []string{"global_step_1", "global_step_2"} {
+				sameFiles(t, filepath.Join(p.job(), step, "actor"), filepath.Join(want.job(), step, "actor"))
+			}
+		})
 	}
-	_, err := p.run(t, "mode=bench")
-	oneLine(t, err, "no checkpoint in "+p.job(), "save_hf_checkpoint")
-	if _, err := p.run(t, "buffer.total_steps=3", "trainer.save_hf_checkpoint=last"); err != nil {
-		t.Fatal(err)
+}
+
+// sameFiles compares the files of two directories, except for model cards, and for run.json, which says whether a
+// due evaluation came before the checkpoint.
+func sameFiles(t *testing.T, got, want string) {
+	t.Helper()
+	read := func(dir string) map[string]string {
+		all := map[string]string{}
+		project, _, _ := strings.Cut(dir, filepath.FromSlash("/checkpoints/"))
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || slices.Contains([]string{"README.md", "SHA256SUMS", "run.json"}, e.Name()) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			name, _ := filepath.Rel(dir, path)
+			all[name] = strings.ReplaceAll(string(text), project, "PROJECT")
+			return err
+		})
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(all), err)
+		}
+		return all
 	}
-	if _, err := p.run(t, "mode=bench"); err != nil {
-		t.Fatal(err)
+	a, b := read(got), read(want)
+	if names := slices.Sorted(maps.Keys(a)); !slices.Equal(names, slices.Sorted(maps.Keys(b))) {
+		t.Fatalf("%s has %v", got, names)
 	}
-	if got := curve(t, p.job(), "explorer", "bench/few/accuracy/mean@2"); len(got) != 2 {
-		t.Errorf("%d evaluations, want those of the base model and of step 3", len(got))
+	for name := range a {
+		if a[name] != b[name] {
+			t.Errorf("%s of %s differs from what training writes: %d and %d bytes", name, got, len(a[name]), len(b[name]))
+		}
 	}
 }
 

@@ -227,6 +227,7 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts O
 		var began bool
 		if done, began, err = s.log.Summary(err); began {
 			done.Made = with
+			err = errors.Join(err, learn.HandOn(s.Stage, &done, err == nil, opts.Say))
 			sum.Stages = append(sum.Stages, done)
 		}
 	}()

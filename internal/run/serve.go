@@ -34,7 +34,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 			"start the trainer first, or name its address with --join, or set it to 0")
 	}
 	name := checkpoint.ServedName(&s.Model) // before a checkpoint takes the place of the model
-	step, err := s.newestModel()
+	step, err := s.serveNewest()
 	if err != nil && place == nil {
 		return err
 	}
@@ -65,16 +65,16 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	return eg.Wait()
 }
 
-// newestModel replaces the base model by that of the newest checkpoint that has a model, and returns
-// the checkpoint's step. Without such a checkpoint that is 0.
-func (s *stage) newestModel() (step int64, err error) {
-	steps, err := s.stepsWithModel()
-	if err != nil || len(steps) == 0 {
+// serveNewest replaces the base model by that of the checkpoint that stands for the run, and returns the
+// checkpoint's step. Without a checkpoint that is 0.
+func (s *stage) serveNewest() (step int64, err error) {
+	path, step, err := newestModel(s.Settled)
+	if err != nil || path == "" {
 		return 0, err
 	}
-	step = steps[len(steps)-1]
-	s.say("serves the model of " + s.useModelOf(step))
-	return step, nil
+	dir, err := s.useModelOf(step)
+	s.say("serves the model of " + dir)
+	return step, err
 }
 
 // follower returns a follower that loads the weights of a trainer into the sampler.

@@ -194,6 +194,10 @@ func (d *stageDone) summary(cfg *config.Settled, name string) (record.StageSumma
 	}
 	err := sum.Recall(cfg.Monitor.CacheDir)
 	sum.Steps = d.Steps
+	if cfg.Trainer.KeepBest != "" && err == nil {
+		dir := checkpoint.Dir{Path: cfg.CheckpointJobDir}
+		sum.Best, err = dir.Best()
+	}
 	return sum, err
 }
 

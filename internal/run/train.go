@@ -31,7 +31,7 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	tr, err := s.training(ctx, source, steps, false)
+	tr, err := s.training(ctx, source, steps, 0)
 	if err != nil {
 		return err
 	}
@@ -40,13 +40,17 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 }
 
 // training opens the engine, loads the newest checkpoint if there is one, and returns the options
-// of the stage's trainer, without Weights and Evaluation. With sample it opens the sampler too.
-func (s *stage) training(ctx context.Context, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
-	if err := s.openModels(ctx, true, sample); err != nil {
+// of the stage's trainer, without Weights and Evaluation. If an explorer beside it explores some steps,
+// it opens the sampler too.
+func (s *stage) training(ctx context.Context, source trinity.Source, steps, explores int64) (o trainer.Options, err error) {
+	if err := s.openModels(ctx, true, explores > 0); err != nil {
 		return o, err
 	}
 	learner := s.learner(source)
 	if o, err = learner.Options(ctx, steps); err == nil {
+		err = learner.KeepBest(&o, explores)
+	}
+	if err == nil {
 		o.From, err = learner.Resume(ctx, steps)
 	}
 	return o, err
@@ -77,7 +81,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err != nil {
 		return err
 	}
-	tr, err := s.training(ctx, source, int64(s.StepLimit()), false)
+	tr, err := s.training(ctx, source, int64(s.StepLimit()), 0)
 	if err != nil {
 		return err
 	}

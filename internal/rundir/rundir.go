@@ -29,6 +29,7 @@ const (
 	MetricsFile  = "metrics.jsonl" // records, one a line
 	AboutFile    = "about.json"    // what readers must know of the run, and its ID
 	SettingsFile = "config.yaml"   // the settings that differ from the defaults
+	BestFile     = "best.json"     // in a stage's directory: the evaluations of trainer.keep_best
 	MessagesFile = "said.log"      // lines for people: a time, a space and the line
 )
 

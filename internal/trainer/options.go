@@ -33,6 +33,25 @@ type Options struct {
 	SyncInterval int64    // steps between versions
 	SaveInterval int64    // steps between checkpoints; 0: save only at the end
 	Evaluation   Evaluation
+
+	// Keeps reports whether a step that was trained, and evaluated if the trainer evaluates it, gets a checkpoint
+	// beside those of SaveInterval; may be nil.
+	Keeps func(step int64) bool
+	// Enough reports whether the evaluations of versions before one end the training; may be nil.
+	Enough func(before int64) bool
+}
+
+// IsEnough reports whether evaluations have ended the training before it begins.
+func (o *Options) IsEnough() bool { return o.isEnough(o.From) }
+
+// isEnough counts the evaluations that are over at a step however the run was cut: an explorer ends the
+// evaluation of a version before the trainer can publish the next.
+func (o *Options) isEnough(at Progress) bool {
+	before := at.Published
+	if o.Weights == nil { // the trainer evaluates
+		before = at.Step + 1
+	}
+	return o.Enough != nil && o.Enough(before)
 }
 
 // Learner is an engine with the loss, the learning rate and the optimizer that train it.

@@ -56,7 +56,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 		return err
 	}
 	saved, ended := t.at.Step, false
-	for !t.isComplete() {
+	for !t.isComplete() && !t.isEnough() {
 		step := t.at.Step + 1
 		err := t.train(ctx, stop, step)
 		ended = errors.Is(err, io.EOF)
@@ -66,7 +66,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 		if err != nil {
 			return t.abort(ctx, fmt.Errorf("trainer step %d: %w", step, err), saved)
 		}
-		if t.opts.SaveInterval > 0 && t.at.Step%t.opts.SaveInterval == 0 {
+		if t.isDue() {
 			if err := t.save(ctx, t.at.Step == t.opts.TotalSteps); err != nil {
 				return err
 			}
@@ -77,12 +77,12 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 		t.opts.Recorder.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more",
 			t.at.Step, t.batch, t.opts.BatchSize))
 	}
-	if t.at.Step > saved || ended && t.at.Step > 0 {
+	if t.at.Step > saved || (ended || t.isEnough()) && t.at.Step > 0 {
 		if err := t.save(ctx, true); err != nil {
 			return err
 		}
 	}
-	if stop.Err() != nil && !ended && !t.isComplete() {
+	if stop.Err() != nil && !ended && !t.isComplete() && !t.isEnough() {
 		return context.Cause(stop)
 	}
 	return nil
@@ -91,6 +91,14 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 // isComplete reports whether all steps are trained.
 func (t *Trainer) isComplete() bool {
 	return t.opts.TotalSteps > 0 && t.at.Step >= t.opts.TotalSteps
+}
+
+// isEnough reports whether evaluations end the training at the last step.
+func (t *Trainer) isEnough() bool { return t.opts.isEnough(t.at) }
+
+// isDue reports whether the last step gets a checkpoint.
+func (t *Trainer) isDue() bool {
+	return t.opts.SaveInterval > 0 && t.at.Step%t.opts.SaveInterval == 0 || t.opts.Keeps != nil && t.opts.Keeps(t.at.Step)
 }
 
 // train trains one step: take, update, publish, evaluate, log.

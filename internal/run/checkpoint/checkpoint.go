@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
@@ -56,6 +55,8 @@ type State struct {
 	Count     int             `json:"pending"`   // experiences in Pending
 	Algorithm json.RawMessage `json:"algorithm"` // coefficients that move
 	Made      Provenance      `json:"made"`
+	// ForEvaluation marks a checkpoint that was written because an evaluation measures its version.
+	ForEvaluation bool `json:"for_evaluation,omitempty"`
 
 	Pending []trinity.Group `json:"-"` // groups for the next batch; a file of its own holds them
 }
@@ -222,67 +223,4 @@ func readState(dir string) (state State, err error) {
 		return state, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
 	}
 	return state, nil
-}
-
-// prune removes all but the newest checkpoints.
-func (d *Dir) prune() error {
-	steps, err := d.Steps()
-	if err != nil || d.Keep <= 0 {
-		return err
-	}
-	for len(steps) > d.Keep {
-		if err := durable.RemoveDir(d.Of(steps[0])); err != nil {
-			return err
-		}
-		steps = steps[1:]
-	}
-	return nil
-}
-
-// ModelName returns the last element of a model's path: of a model in a checkpoint, the checkpoint's.
-func ModelName(path string) string {
-	for _, sub := range []string{AdapterDir, ModelDir} {
-		path = strings.TrimSuffix(filepath.Clean(path), string(filepath.Separator)+filepath.FromSlash(sub))
-	}
-	return filepath.Base(path)
-}
-
-// ModelBelow returns the directory of the adapter or the model in a checkpoint or in its directory
-// actor. It returns any other path unchanged.
-func ModelBelow(path string) string {
-	for _, sub := range []string{AdapterDir, ModelDir} {
-		for _, base := range []string{path, filepath.Dir(path)} {
-			dir := filepath.Join(base, sub)
-			if _, err := os.Stat(dir); err == nil && path != "" {
-				return dir
-			}
-		}
-	}
-	return path
-}
-
-// Above returns the checkpoint in which a path is, or which it is itself; "" if there is none.
-func Above(path string) string {
-	for range strings.Count(ModelDir, "/") + 2 {
-		if _, err := os.Stat(filepath.Join(path, stateFile)); err == nil && strings.HasPrefix(filepath.Base(path), rundir.StepPrefix) {
-			return path
-		}
-		path = filepath.Dir(path)
-	}
-	return ""
-}
-
-// Read returns the step of a checkpoint and what it was made with.
-func Read(dir string) (step int64, made Provenance, err error) {
-	state, err := readState(dir)
-	return state.Step, state.Made, err
-}
-
-// ServedName returns the name of the model in requests: that of the adapter if the model is one, else
-// that of the model.
-func ServedName(m *config.Model) string {
-	if loras := m.LoraConfigs; len(loras) > 0 && loras[0].Path != "" {
-		return ModelName(loras[0].Path)
-	}
-	return ModelName(m.ModelPath)
 }

@@ -40,6 +40,7 @@ var shaping = []string{
 // aside are the ends of keys in these sections that do not decide it.
 var aside = []string{
 	"_dir", "_timeout", "_port", "_address", "api_key", "base_urls", "save_path", "max_checkpoints_to_keep", "explorer.name",
+	"trainer.keep_best", "trainer.patience",
 }
 
 // optimizers are the keys of the policy's optimizer, and of the critic's. The critic has the

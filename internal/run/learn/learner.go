@@ -30,6 +30,8 @@ type Learner struct {
 	Checkpoints checkpoint.Dir
 	Made        checkpoint.Provenance
 	Log         *record.Log
+
+	best *best // nil if the stage keeps none
 }
 
 // Options opens the teachers and returns the options of a trainer of so many steps, without From, Weights and Evaluation.
@@ -155,7 +157,7 @@ func (c *Learner) Save(ctx context.Context, at trainer.Progress, last bool) erro
 	withModel := c.Stage.Trainer.SaveHfCheckpoint == "always" || last && c.Stage.Trainer.SaveHfCheckpoint == "last"
 	var err error
 	if durable.Missing(dir) != "" {
-		err = c.saveState(ctx, at, withModel)
+		err = c.saveState(ctx, at, last, withModel)
 	} else if withModel && !record.Present(model) {
 		err = c.addModels(ctx, dir)
 	}
@@ -167,7 +169,7 @@ func (c *Learner) Save(ctx context.Context, at trainer.Progress, last bool) erro
 }
 
 // saveState writes a checkpoint from which a run resumes.
-func (c *Learner) saveState(ctx context.Context, at trainer.Progress, withModel bool) error {
+func (c *Learner) saveState(ctx context.Context, at trainer.Progress, last, withModel bool) error {
 	src, err := c.Source.State()
 	if err != nil {
 		return err
@@ -178,6 +180,9 @@ func (c *Learner) saveState(ctx context.Context, at trainer.Progress, withModel 
 	}
 	state := checkpoint.State{
 		Step: at.Step, Published: at.Published, Cursor: src.Cursor, Algorithm: coefficients, Made: c.Made, Pending: src.Pending,
+	}
+	if n := int64(c.Stage.Trainer.SaveInterval); c.best != nil && !last && (n == 0 || at.Step%n != 0) {
+		state.ForEvaluation = c.best.keeps(at.Step)
 	}
 	if at.OptimizerSteps >= 0 {
 		state.OptimizerSteps = &at.OptimizerSteps

@@ -127,5 +127,5 @@ func (b *before) Save(ctx context.Context, at trainer.Progress, _ bool) error {
 	if at.Step != b.step || at.Step == b.from {
 		return nil
 	}
-	return b.learner.saveState(ctx, at, false)
+	return b.learner.saveState(ctx, at, false, false)
 }

@@ -25,7 +25,10 @@ import (
 // is open it tells people alone.
 type Log struct {
 	LogOptions
-	Scrub  scrub
+	Scrub scrub
+	// Evaluated takes each record before the monitors do, for who compares evaluations; may be nil.
+	Evaluated func(trinity.Record) error
+
 	cfg    *config.Settled
 	tokens trace.Tokens
 	said   *monitor.Messages
@@ -40,6 +43,8 @@ type Log struct {
 
 	mu      sync.Mutex
 	summary StageSummary
+	watch   *watch
+	trained int64                     // steps of the newest checkpoint; the explorer's records may pass it
 	ledgers map[string]*ledger.Writer // by role; those that have a record
 }
 
@@ -58,7 +63,7 @@ type joined interface{ Span(trinity.Span) }
 func NewLog(cfg *config.Settled, o LogOptions, tokens trace.Tokens) *Log {
 	l := &Log{
 		LogOptions: o, Scrub: ScrubOf(&cfg.Config), cfg: cfg, tokens: tokens, said: &monitor.Messages{To: o.Say},
-		ledgers: map[string]*ledger.Writer{},
+		ledgers: map[string]*ledger.Writer{}, watch: newWatch(),
 	}
 	l.Say = l.Scrub.lines(l.said.Say)
 	return l
@@ -94,6 +99,9 @@ func (l *Log) Open(fromStep, total int64, modelPath string) (err error) {
 	if err := l.said.Keep(cfg.Monitor.CacheDir); err != nil {
 		l.Say(fmt.Sprintf("what the run says is not kept: %v", err))
 	}
+	if err := l.watch.recall(cfg.Monitor.CacheDir); err != nil {
+		return err
+	}
 	l.trace, l.waits, l.began = l.openTrace(fromStep), newWaits(cfg), true
 	if l.Brief {
 		return nil
@@ -120,9 +128,18 @@ func OpenLines(dir, name string) (*os.File, error) {
 // Record sends the record of one role's step, now.
 func (l *Log) Record(ctx context.Context, rec trinity.Record) error {
 	rec.Time = time.Now()
+	if l.Evaluated != nil {
+		if err := l.Evaluated(rec); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	l.summary.add(rec)
+	lines := l.watch.add(rec)
 	l.mu.Unlock()
+	for _, line := range lines {
+		l.Say(line)
+	}
 	var errs []error
 	for i, mon := range l.monitors {
 		l.tell(i, mon, func() {
@@ -175,7 +192,7 @@ func (l *Log) Delivered(ctx context.Context, version int64, m trinity.Metrics) e
 func (l *Log) Checkpoint(step int64, dir, model string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.summary.Checkpoint, l.summary.Steps = dir, step
+	l.summary.Checkpoint, l.trained = dir, step
 	if Present(model) {
 		l.summary.Model = model
 	}
@@ -191,6 +208,9 @@ func (l *Log) Summary(err error) (done StageSummary, began bool, _ error) {
 		err = l.Account(trinity.RoleTrainer, ledger.Step{Ended: true})
 	}
 	done = l.summary
+	if l.trained > 0 {
+		done.Steps = l.trained
+	}
 	done.Name, done.Mode, done.Algorithm = l.cfg.Name, l.cfg.Mode, l.cfg.Algorithm.AlgorithmType
 	if done.Skipped = err == nil && done.records == 0; done.Skipped || done.records > 0 {
 		err = errors.Join(err, done.Recall(l.cfg.Monitor.CacheDir))

@@ -72,7 +72,10 @@ func Resolve(cfg *config.Settled) (*Stage, error) {
 // its base model, and makes the adapter the first of model.lora_configs.
 func separateAdapter(cfg *config.Settled) error {
 	m := &cfg.Model
-	path := checkpoint.ModelBelow(m.ModelPath)
+	path, err := checkpoint.Named(m.ModelPath, here)
+	if err != nil {
+		return cfg.At(checkpoint.ModelKey, err.Error(), "")
+	}
 	base, isAdapter, err := model.AdapterBase(path)
 	switch {
 	case err != nil:
@@ -107,9 +110,26 @@ func buildAlgorithm(cfg *config.Settled) (*algorithm.Algorithm, error) {
 // finder returns the path of the model that a key names, "" if it is not on this machine.
 type finder func(name, key string) (path string, err error)
 
-// fetch returns a finder that downloads models.
+// here finds a model that is on this machine; "" if it is not.
+func here(name string) (string, error) {
+	path, _ := feed.Local(name, false)
+	return path, nil
+}
+
+// fetch returns a finder that downloads models, and writes those that checkpoints lack.
 func fetch(ctx context.Context, say func(string)) finder {
-	return func(name, _ string) (string, error) { return hub.Resolve(ctx, name, say) }
+	download := func(name string) (string, error) { return hub.Resolve(ctx, name, say) }
+	return func(name, key string) (string, error) {
+		open := checkpoint.Open
+		if key == checkpoint.CriticKey {
+			open = checkpoint.OpenCritic
+		}
+		path, err := open(name, download, say)
+		if err != nil {
+			return "", err
+		}
+		return download(path)
+	}
 }
 
 // Fetch finds the models of the stage, downloads those that are not on this machine, and checks them.
@@ -123,6 +143,10 @@ func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
 // LookUp finds the models of the stage that are on this machine, and downloads none. It notes in f which are not.
 func (s *Stage) LookUp(f *config.Facts) error {
 	return s.locate(func(name, key string) (string, error) {
+		name, err := checkpoint.Lookup(name, here)
+		if err != nil {
+			return "", s.At(key, err.Error(), "")
+		}
 		path, onHub := feed.Local(name, false)
 		if path == "" {
 			absent(f, key, name, onHub)
@@ -139,7 +163,7 @@ func (s *Stage) locate(find finder) (err error) {
 	}
 	for i := range s.Rewards {
 		r := &s.Rewards[i]
-		if r.Local, err = find(checkpoint.ModelBelow(r.Path), r.Key); err != nil {
+		if r.Local, err = find(r.Path, r.Key); err != nil {
 			return s.At(r.Key, "reward model: "+err.Error(), "")
 		}
 		if r.Local == "" {
@@ -232,7 +256,13 @@ func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
 	if err := separateAdapter(cfg); err != nil {
 		return nil, err
 	}
-	path, _ := feed.Local(checkpoint.ModelBelow(cfg.Model.ModelPath), false)
+	path, err := checkpoint.Lookup(cfg.Model.ModelPath, here)
+	if err == nil {
+		path, err = here(path)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if path == "" {
 		return nil, fmt.Errorf("the model %s is not on this machine", cfg.Model.ModelPath)
 	}
@@ -246,6 +276,17 @@ func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
 // Reader returns what opens the data of the stage.
 func (s *Stage) Reader(say func(string)) feed.Reader {
 	return feed.Reader{Settled: s.Settled, Say: say, Tasksets: s.Tasksets, Objective: s.Objective, Text: s.Text, ModelPath: s.ModelPath}
+}
+
+// OpenCheckpoint returns the directory of the model or the adapter in a checkpoint, which it writes if
+// training did not.
+func (s *Stage) OpenCheckpoint(dir string, say func(string)) (string, error) {
+	return checkpoint.Open(dir, here, say)
+}
+
+// OpenCritic is OpenCheckpoint for the critic.
+func (s *Stage) OpenCritic(dir string, say func(string)) (string, error) {
+	return checkpoint.OpenCritic(dir, here, say)
 }
 
 // ModelDir returns the directory of the model or the adapter in a checkpoint.
