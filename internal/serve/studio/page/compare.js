@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { Loaded, State, finding, number, plain, series, short, useData } from "./parts.js";
 import { href } from "./route.js";
 import { SameTask } from "./sametask.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 /** @param {PageProps} props */
 export function Compare({ query, go }) {
@@ -64,7 +64,7 @@ function Metrics({ comparison: { groups, metrics, notes }, byId, query, go }) {
       <thead><tr><th scope="col">${t("curves.metrics")}</th>${groups.map((group, i) => html`<th scope="col" class="right"><${Label} ...${{ group, byId, colour: series(i) }} /></th>`)}</tr></thead>
       <tbody>${rows.map(({ title, values }) => html`<tr key=${title}><th scope="row">${plain(title)}</th>${values.map((value) => html`<td class="right"><${Value} value=${value} /></td>`)}</tr>`)}</tbody>
     </table>${!rows.length && html`<p class="muted">${t("app.none")}</p>`}</div>
-    ${[t("compare.legend"), ...notes].map((line) => html`<p class="muted">${plain(line)}</p>`)}
+    ${[t("compare.legend"), ...notes.map(local)].map((line) => html`<p class="muted">${plain(line)}</p>`)}
   </div>`;
 }
 

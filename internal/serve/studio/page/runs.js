@@ -6,7 +6,7 @@ import * as api from "./api.js";
 import { Damaged, Loaded, Spark, State, Table, ago, duration, finding, moment, number, plain, short, sorted, useData, useEvery } from "./parts.js";
 import { href } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 const RELOAD = 4000; // milliseconds
 
@@ -59,7 +59,7 @@ export function Runs({ query, go }) {
       <button class=${chosen.length ? "primary" : ""} disabled=${!chosen.length} onClick=${() => go("curves", { run: chosen })}>${t("page.curves")}</button>
       <button disabled=${chosen.length < 2 || chosen.length > api.MOST_COMPARED} title=${t("runs.compare", { most: api.MOST_COMPARED })} onClick=${() => go("compare", { run: chosen })}>${t("page.compare")}</button>
     </div>
-    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
+    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(local(failed.message))}</p>`}
     <${Loaded} data=${data} />
     <${Damaged} lines=${data.value && data.value.damaged} />
     ${data.value && !all.length && html`<p class="panel">${t("runs.none", { dir: about.value ? plain(about.value.dir) : "" })}</p>`}
@@ -75,7 +75,7 @@ export function Runs({ query, go }) {
 /** @param {Record<string, Remark>} remarks @param {(run: Run) => void} edit @param {{control: boolean, onEnd: (error: Error | null) => void}} acts @returns {Column<Run>[]} */
 function columnsOf(remarks, edit, acts) {
   return [
-    { key: "state", title: t("runs.state"), value: (run) => run.state, cell: (run) => html`<${State} run=${run} />${run.error && html`<small class="error" title=${plain(run.error)}>${plain(run.error)}</small>`}` },
+    { key: "state", title: t("runs.state"), value: (run) => run.state, cell: (run) => html`<${State} run=${run} />${run.error && html`<small class="error" title=${plain(local(run.error))}>${plain(local(run.error))}</small>`}` },
     { key: "name", title: t("runs.name"), value: (run) => run.id, cell: (run) => nameOf(run) },
     { key: "tags", title: t("runs.tags"), wide: true, value: (run) => remarks[run.id] ? remarks[run.id].tags.join(" ") : "", cell: (run) => {
       const r = remarks[run.id];

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { Advice } from "./advice.js";
 import { Damaged, Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize, useTheme } from "./parts.js";
 import { awaited, laneGap, place, spanAt, spanHeight, ticks, within, zoom } from "./lanes.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 /** @typedef {import("./lanes.js").Lane} Lane */
 /** @typedef {[number, number]} Range */
@@ -233,7 +233,7 @@ function Chosen({ run, of, go }) {
       const found = await trainedStep(run, of.span);
       if (found) go("tokens", { run, step: found.step, rollout: found.id });
       else setState(t("time.untraced"));
-    } catch (error) { setState(plain(/** @type {Error} */ (error).message)); }
+    } catch (error) { setState(plain(local(/** @type {Error} */ (error).message))); }
   };
   return html`<p class="panel row" role="status"><span>${said(of.lane, of.span)}</span>
     ${of.span.id && of.span.n <= 1 && html`<button onClick=${open}>${t("time.open")}</button>`}<span class="muted">${state}</span></p>`;

@@ -1,6 +1,7 @@
 // The strings of the page, one table a language. t("key", {n: 3}) gives the string with its parameters; a pair of strings is singular and plural, chosen by n.
 // A line holds one key, and both tables have the same keys in the same order: a test compares them. Each page has its section.
-// Names of metrics, keys of the configuration and what comes from files are shown as they are.
+// Names of metrics, keys of the configuration and what comes from files are shown as they are. What the server says goes through local, descriptions of keys through
+// localDoc: their Chinese is in zh/, by the English.
 
 /** @type {Record<string, string | [string, string]>} */
 const en = {
@@ -896,15 +897,30 @@ document.documentElement.lang = language;
 /** The language that is shown. */
 export const spoken = () => language;
 
+/** The Chinese of what the program says, which only a Chinese page loads. @type {typeof import("./zh.js") | null} */
+let chinese = null;
+
+/** ready loads what the language needs. Without it the program's own sentences stay English. */
+export async function ready() {
+  if (language === "zh") chinese = await import("./zh.js").catch(() => null);
+}
+
 /**
- * speak changes the language; the shell draws all anew.
+ * speak changes the language; when it is ready, the shell draws all anew.
  * @param {Language} to
  */
 export function speak(to) {
   language = to;
   document.documentElement.lang = to;
   localStorage.setItem("language", to);
+  return ready();
 }
+
+/** local returns a sentence of the server in the language that is shown. @param {string} text @returns {string} */
+export const local = (text) => language === "zh" && chinese ? chinese.sentence(String(text ?? "")) : text;
+
+/** localDoc returns the description of a key in the language that is shown. @param {string} text @returns {string} */
+export const localDoc = (text) => language === "zh" && chinese ? chinese.description(text) : text;
 
 /**
  * t returns the string of a key in the language that is shown.

@@ -1,0 +1,157 @@
+// Chinese for what the program itself says: sentences of the server and descriptions of keys. Only a Chinese page loads this module. It touches no page: a test runs
+// it alone. zh/sentences.js has a sentence by the format that Go's source has, zh/docs.js a description by the checksum of its English. What they lack stays English.
+//
+// A sentence is matched by comparing its words from left to right, once: no regular expression is made of it, and nothing is tried twice.
+
+import { docs } from "./zh/docs.js";
+import { sentences } from "./zh/sentences.js";
+
+const LONGEST = 8000; // characters of a text that is translated
+const DEEPEST = 8; // texts in texts
+const HEAD = 4; // characters by which sentences are found
+const VERB = /%(?:\[(\d)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z%])/g;
+
+/** @typedef {{words: string[], verbs: {n: number, kind: string}[], weight: number, to: Format | null}} Format words stand around the verbs, one more than these; weight: characters of the words */
+
+/** formatOf takes a format of Go apart. @param {string} text @returns {Format} */
+export function formatOf(text) {
+  const words = [""], verbs = [];
+  let end = 0;
+  for (const found of text.matchAll(VERB)) {
+    words[words.length - 1] += text.slice(end, found.index);
+    end = found.index + found[0].length;
+    if (found[2] === "%") {
+      words[words.length - 1] += "%";
+      continue;
+    }
+    verbs.push({ n: found[1] ? Number(found[1]) - 1 : verbs.length, kind: found[2] });
+    words.push("");
+  }
+  words[words.length - 1] += text.slice(end);
+  return { words, verbs, weight: words.join("").length, to: null };
+}
+
+/** The formats that have verbs: by their first characters, and those that begin with a verb or are short. */
+const byHead = /** @type {Map<string, Format[]>} */ (new Map()), headless = /** @type {Format[]} */ ([]);
+for (const [from, to] of Object.entries(sentences)) {
+  const format = formatOf(from);
+  if (!format.verbs.length) continue;
+  format.to = formatOf(to);
+  const head = format.words[0].length < HEAD ? "" : format.words[0].slice(0, HEAD);
+  if (!head) headless.push(format);
+  else if (byHead.has(head)) byHead.get(head)?.push(format);
+  else byHead.set(head, [format]);
+}
+
+/** closing returns where a text in quotes ends that begins at a place, or −1. @param {string} text @param {number} at */
+function closing(text, at) {
+  const quote = text[at];
+  if (quote !== '"' && quote !== "`") return -1;
+  for (let i = at + 1; i < text.length; i++) {
+    if (text[i] === quote) return i + 1;
+    if (text[i] === "\\" && quote === '"') i++;
+  }
+  return -1;
+}
+
+/** partsIn returns what the verbs of a format stand for in a text, or null if it is another text. @param {Format} format @param {string} text */
+export function partsIn({ words, verbs }, text) {
+  if (!text.startsWith(words[0])) return null;
+  const parts = /** @type {string[]} */ ([]);
+  let at = words[0].length;
+  for (let i = 0; i < verbs.length; i++) {
+    const { n, kind } = verbs[i], next = words[i + 1], isLast = i === verbs.length - 1;
+    let end = at;
+    if (kind === "q") end = closing(text, at);
+    else if (kind === "d") while (end < text.length && (text[end] >= "0" && text[end] <= "9" || end === at && text[end] === "-")) end++;
+    else end = isLast ? text.length - next.length : next ? text.indexOf(next, at) : -1;
+    if (end < at || end === at && (kind === "d" || !words[0] && !i) || !text.startsWith(next, end)) return null;
+    if (parts[n] !== undefined && parts[n] !== text.slice(at, end)) return null;
+    parts[n] = text.slice(at, end);
+    at = end + next.length;
+  }
+  return at === text.length ? parts : null;
+}
+
+/** divided cuts a text at a separator that stands in no quotes. @param {string} text @param {string} by */
+function divided(text, by) {
+  const out = [];
+  let from = 0;
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === '"' || text[i] === "`") {
+      const end = closing(text, i);
+      if (end > 0) i = end - 1;
+    } else if (text.startsWith(by, i)) {
+      out.push(text.slice(from, i));
+      from = i + by.length;
+      i = from - 1;
+    }
+  }
+  return [...out, text.slice(from)];
+}
+
+/** Where a text is cut that is no sentence, and what stands there in Chinese. */
+const JOINTS = [["\n", "\n"], ["; ", "；"], [": ", "："], [", ", "，"], [" (", "（"]];
+
+/** translated returns the Chinese of a text, or the text. @param {string} text @param {number} deep @returns {string} */
+function translated(text, deep) {
+  if (!text || deep > DEEPEST) return text;
+  const whole = Object.hasOwn(sentences, text) && sentences[text];
+  if (whole) return whole;
+  if (!/[a-z]/.test(text)) return text;
+  let best = /** @type {Format | null} */ (null), parts = /** @type {string[]} */ ([]);
+  for (const format of [...byHead.get(text.slice(0, HEAD)) ?? [], ...headless]) {
+    const found = best && best.weight >= format.weight ? null : partsIn(format, text);
+    if (found) [best, parts] = [format, found];
+  }
+  if (best && best.to) {
+    const { words, verbs } = best.to, kinds = best.verbs;
+    return words[0] + verbs.map(({ n }, i) => (kinds.some((v) => v.n === n && v.kind === "q") ? parts[n] : translated(parts[n], deep + 1)) + words[i + 1]).join("");
+  }
+  for (const [by, join] of JOINTS) {
+    const all = divided(text, by);
+    if (all.length < 2) continue;
+    const done = all.map((part) => translated(part, deep + 1));
+    if (done.some((part, i) => part !== all[i])) return done.reduce((out, part, i) => out + (part === all[i] || done[i - 1] === all[i - 1] && by !== "; " ? by : join) + part);
+  }
+  return text;
+}
+
+/** What was translated last, because a page is drawn again and again. @type {Map<string, string>} */
+const known = new Map();
+
+/** sentence returns the Chinese of what the program says, or what it says. @param {string} text */
+export function sentence(text) {
+  if (text.length > LONGEST) return text;
+  const before = known.get(text);
+  if (before !== undefined) return before;
+  if (known.size > 500) known.clear();
+  const out = /\n| {2}/.test(text) ? text.split("\n").map(line).join("\n") : translated(text, 0);
+  known.set(text, out);
+  return out;
+}
+
+/** line translates a line of a table: its cells keep their places. @param {string} text */
+function line(text) {
+  const [margin] = /^ */.exec(text) ?? [""];
+  return margin + text.slice(margin.length).split(/( {2,})/).map((cell, i, cells) => {
+    if (i % 2 === 0) return translated(cell, 0);
+    return " ".repeat(Math.max(2, cell.length + cells[i - 1].length - width(translated(cells[i - 1], 0))));
+  }).join("");
+}
+
+/** width counts the columns of a text: a Chinese character has two. @param {string} text */
+const width = (text) => [...text].reduce((n, c) => n + (c >= "⺀" ? 2 : 1), 0);
+
+/** checksum is FNV-1a, as the test in Go has it. @param {string} text */
+export function checksum(text) {
+  let sum = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(text)) sum = Math.imul(sum ^ byte, 0x01000193) >>> 0;
+  return sum.toString(16).padStart(8, "0");
+}
+
+/** The descriptions by the checksums of their English; before it stands a key that has the description. */
+const bySum = new Map(Object.entries(docs).map(([key, text]) => [key.split(" ")[1], text]));
+
+/** description returns the Chinese of a key's description, or the description. @param {string} text */
+export const description = (text) => bySum.get(checksum(text)) ?? text;
