@@ -19,8 +19,8 @@ import (
 var said = []string{
 	"internal/serve/studio/*.go", "internal/serve/web/*.go", "internal/cli/studiotalk.go",
 	"internal/report/compare.go", "internal/report/final.go", "internal/report/read.go",
-	"internal/run/plan/*.go", "internal/run/place/*.go",
-	"internal/tags/*.go", "registry/*.go", "internal/rundir/*.go", "internal/trace/*.go",
+	"internal/run/plan/*.go", "internal/run/place/*.go", "internal/run/settle/*.go",
+	"internal/config/*.go", "internal/tags/*.go", "registry/*.go", "internal/rundir/*.go", "internal/trace/*.go",
 }
 
 // unsaid matches literals that are no sentences for people: programs, HTML, routes, mistakes in this program.
@@ -30,7 +30,7 @@ var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src
 var elsewhere = []string{
 	"no such file or directory", "file does not exist", "permission denied", "is a directory", "not a directory", "no space left on device",
 	"connection refused", "context canceled", "context deadline exceeded", "unexpected EOF", "invalid argument", "file already exists",
-	"open %s: %s", "stat %s: %s", "lstat %s: %s", "read %s: %s", "mkdir %s: %s", "write %s: %s",
+	"open %s", "stat %s", "lstat %s", "read %s", "mkdir %s", "write %s",
 }
 
 // zh/sentences.js has Chinese for every sentence of the files above, and for nothing else. What lacks is printed as lines to
@@ -123,12 +123,10 @@ func verbs(text string) map[int]string {
 		if found[2] == "%" {
 			continue
 		}
-		n++
-		at := n
-		if found[1] != "" {
-			at, _ = strconv.Atoi(found[1])
+		if n++; found[1] != "" {
+			n, _ = strconv.Atoi(found[1])
 		}
-		out[at] = found[2]
+		out[n] = found[2]
 	}
 	return out
 }

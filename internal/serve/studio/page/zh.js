@@ -24,7 +24,7 @@ export function formatOf(text) {
       words[words.length - 1] += "%";
       continue;
     }
-    verbs.push({ n: found[1] ? Number(found[1]) - 1 : verbs.length, kind: found[2] });
+    verbs.push({ n: found[1] ? Number(found[1]) - 1 : verbs.length ? verbs[verbs.length - 1].n + 1 : 0, kind: found[2] });
     words.push("");
   }
   words[words.length - 1] += text.slice(end);
