@@ -20,11 +20,23 @@ var said = []string{
 	"internal/serve/studio/*.go", "internal/serve/web/*.go", "internal/cli/studiotalk.go",
 	"internal/report/compare.go", "internal/report/final.go", "internal/report/read.go",
 	"internal/run/plan/*.go", "internal/run/place/*.go", "internal/run/settle/*.go",
-	"internal/config/*.go", "internal/tags/*.go", "registry/*.go", "internal/rundir/*.go", "internal/trace/*.go",
+	"internal/config/*.go", "internal/tags/*.go", "registry/*.go", "internal/rundir/*.go", "internal/trace/*.go", "internal/explorer/slots.go",
+	"engine/cpu/account.go", "engine/cpu/memory.go", "engine/cpu/plan.go", "engine/cpu/internal/sampler/memory.go", "engine/torch/memory.go",
+	"engine/served/memory.go", "internal/run/*.go", "internal/run/feed/*.go", "internal/run/checkpoint/*.go",
+	"internal/dataset/*.go",
 }
 
+// plugins are files of plug-ins: what their methods of these names return is shown beside a configuration.
+var (
+	plugins = []string{
+		"algorithm/*.go", "algorithm/*/*.go", "workflow/*.go", "environment/*.go", "reward/*.go", "operator/*.go", "selector/*.go",
+		"buffer/*.go", "weights/*.go", "monitor/*.go", "launcher/*.go", "engine/*/*.go",
+	}
+	methods = []string{"Validate", "Writes"}
+)
+
 // unsaid matches literals that are no sentences for people: programs, HTML, routes, mistakes in this program.
-var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src|import |config: |registry: |trinity studio$|--- |SELECT |# %s: )`)
+var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src|import |config: |registry: |trinity studio$|--- |SELECT |# %s: |https? |version https|You compare |Judge whether |Rate how |The reply )`)
 
 // elsewhere are sentences that no literal of these files has: those of the system, and of libraries.
 var elsewhere = []string{
@@ -38,20 +50,16 @@ var elsewhere = []string{
 func TestTheServerSpeaksChinese(t *testing.T) {
 	chinese := entriesOf(t, "zh/sentences.js")
 	all, needed := map[string]bool{}, map[string]string{} // by format; where it stands
-	for _, pattern := range said {
-		files, err := filepath.Glob(filepath.Join("../../..", pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s matches %d files: %v", pattern, len(files), err)
+	note := func(at, text string) {
+		if all[text] = true; isSentence(text) && needed[text] == "" {
+			needed[text] = at
 		}
-		for _, file := range files {
-			if !strings.HasSuffix(file, "_test.go") {
-				literals(t, file, func(at, text string) {
-					if all[text] = true; isSentence(text) && needed[text] == "" {
-						needed[text] = at
-					}
-				})
-			}
-		}
+	}
+	for _, file := range matching(t, said) {
+		literals(t, file, nil, note)
+	}
+	for _, file := range matching(t, plugins) {
+		literals(t, file, methods, note)
 	}
 	for _, text := range elsewhere {
 		all[text] = true
@@ -116,6 +124,19 @@ func isSentence(text string) bool {
 	return !unsaid.MatchString(text) && strings.Contains(text, " ") && len(word.FindAllString(verb.ReplaceAllString(text, ""), 2)) == 2
 }
 
+// matching returns the sources that match patterns from the root of the repository.
+func matching(t *testing.T, patterns []string) (sources []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join("../../..", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s matches %d files: %v", pattern, len(files), err)
+		}
+		sources = append(sources, slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") })...)
+	}
+	return sources
+}
+
 // verbs returns the kinds of a format's verbs by their number.
 func verbs(text string) map[int]string {
 	out, n := map[int]string{}, 0
@@ -131,9 +152,9 @@ func verbs(text string) map[int]string {
 	return out
 }
 
-// literals calls said for the texts of a file. One that is joined of literals and values is a format, in which %s is a
+// literals calls said for the texts of a file, or for those of its methods of some names. One that is joined of literals and values is a format, in which %s is a
 // value. What stands around a sentence in a longer one is left off.
-func literals(t *testing.T, file string, said func(at, text string)) {
+func literals(t *testing.T, file string, methods []string, said func(at, text string)) {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, nil, 0)
 	if err != nil {
@@ -144,6 +165,10 @@ func literals(t *testing.T, file string, said func(at, text string)) {
 		switch of := n.(type) {
 		case *ast.ImportSpec:
 			return false
+		case *ast.FuncDecl:
+			return methods == nil || slices.Contains(methods, of.Name.Name)
+		case *ast.GenDecl:
+			return methods == nil
 		case *ast.Field:
 			return of.Tag == nil
 		case *ast.CallExpr:

@@ -146,7 +146,7 @@ function List({ rows, open, onOpen }) {
   const columns = [
     { key: "row", title: t("data.row"), width: "11rem", cell: (l) => html`
       <button class="link" title=${plain(l.row.where)} onClick=${() => onOpen(l.row.at)}>${
-        plain(l.row.where.split("/").pop() || "")}</button>
+        plain(local(l.row.where.split("/").pop() || ""))}</button>
       ${l.of && l.of.label && html` <span class="flag">${t("data." + l.of.label)}</span>`}` },
     { key: "prompt", title: t("data.prompt"),
       cell: (l) => l.row.error ? html`<span class="error one-line">${plain(local(l.row.error))}</span>` : line(l.of?.prompt) },

@@ -10,7 +10,7 @@
 // - A Table shows only the rows that are visible; all rows have the height ROW.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { local, t } from "./words.js";
+import { local, roleOf, t } from "./words.js";
 
 // ---- numbers ----
 
@@ -254,7 +254,7 @@ export function Damaged({ lines }) {
 /** State shows a run's state as a colour and a word. @param {{run: Run}} props */
 export function State({ run }) {
   const known = ["running", "waiting", "finished", "stopped", "failed", "killed"].includes(run.state) ? run.state : "unknown";
-  const word = known === "waiting" && run.waiting ? t("state.waiting.for", { who: plain(run.waiting) }) : t("state." + known);
+  const word = known === "waiting" && run.waiting ? t("state.waiting.for", { who: plain(roleOf(run.waiting)) }) : t("state." + known);
   return html`<span class="state state-${known}" title=${plain(local(run.error) || word)}><i aria-hidden="true"></i>${word}</span>`;
 }
 

@@ -57,6 +57,10 @@ const en = {
   "state.failed": "failed",
   "state.killed": "killed",
   "state.unknown": "unknown",
+  // who works in a run
+  "role.trainer": "trainer",
+  "role.explorer": "explorer",
+  "role.evaluation": "evaluation",
   // time
   "ago.now": "just now",
   "ago.minutes": "{n} min ago",
@@ -498,6 +502,10 @@ const zh = {
   "state.failed": "失败",
   "state.killed": "被终止",
   "state.unknown": "未知",
+  // who works in a run
+  "role.trainer": "训练端",
+  "role.explorer": "探索端",
+  "role.evaluation": "评估",
   // time
   "ago.now": "刚刚",
   "ago.minutes": "{n} 分钟前",
@@ -918,6 +926,12 @@ export function speak(to) {
 
 /** local returns a sentence of the server in the language that is shown. @param {string} text @returns {string} */
 export const local = (text) => language === "zh" && chinese ? chinese.sentence(String(text ?? "")) : text;
+
+/** roleOf names who works in a run, and what is waited for besides. @param {string} name such as "explorer 2" @returns {string} */
+export const roleOf = (name) => {
+  const [role] = /^[a-z]*/.exec(name) ?? [""], key = "role." + role;
+  return Object.hasOwn(en, key) ? t(key) + name.slice(role.length) : local(name);
+};
 
 /** localDoc returns the description of a key in the language that is shown. @param {string} text @returns {string} */
 export const localDoc = (text) => language === "zh" && chinese ? chinese.description(text) : text;

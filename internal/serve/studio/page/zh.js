@@ -4,11 +4,13 @@
 // A sentence is matched by comparing its words from left to right, once: no regular expression is made of it, and nothing is tried twice.
 
 import { docs } from "./zh/docs.js";
-import { sentences } from "./zh/sentences.js";
+import { labels, sentences } from "./zh/sentences.js";
 
 const LONGEST = 8000; // characters of a text that is translated
 const DEEPEST = 8; // texts in texts
+const MOST = 40 * LONGEST; // characters that are looked at for one text, so that no text takes long
 const HEAD = 4; // characters by which sentences are found
+const STRONG = 10; // characters of words that only a sentence of the program has: "%s is %s" has fewer
 const VERB = /%(?:\[(\d)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z%])/g;
 
 /** @typedef {{words: string[], verbs: {n: number, kind: string}[], weight: number, to: Format | null}} Format words stand around the verbs, one more than these; weight: characters of the words */
@@ -90,29 +92,38 @@ function divided(text, by) {
   return [...out, text.slice(from)];
 }
 
-/** Where a text is cut that is no sentence, and what stands there in Chinese. */
-const JOINTS = [["\n", "\n"], ["; ", "；"], [": ", "："], [", ", "，"], [" (", "（"]];
+/** Where a text is cut that is no sentence, and what stands there in Chinese. At the last, both sides must be known: it may join anything. */
+const JOINTS = [["; ", "；"], [": ", "："], [", ", "，"], [" (", "（"], [" and ", "且"]];
+
+/** isKnown reports whether parts are names or have Chinese. @param {string[]} parts @param {number} deep @returns {boolean} */
+const isKnown = (parts, deep) => parts.every((part) => !part.includes(" ") || translated(part, deep + 1) !== part);
+
+let left = MOST;
 
 /** translated returns the Chinese of a text, or the text. @param {string} text @param {number} deep @returns {string} */
 function translated(text, deep) {
-  if (!text || deep > DEEPEST) return text;
+  left -= text.length;
+  if (!text || deep > DEEPEST || left < 0) return text;
   const whole = Object.hasOwn(sentences, text) && sentences[text];
   if (whole) return whole;
   if (!/[a-z]/.test(text)) return text;
+  const halves = divided(text, "; "), several = halves.length > 1;
   let best = /** @type {Format | null} */ (null), parts = /** @type {string[]} */ ([]);
   for (const format of [...byHead.get(text.slice(0, HEAD)) ?? [], ...headless]) {
     const found = best && best.weight >= format.weight ? null : partsIn(format, text);
-    if (found) [best, parts] = [format, found];
+    if (found && (!several || format.words.some((words) => words.includes("; "))) && (format.weight >= STRONG || isKnown(found, deep))) [best, parts] = [format, found];
   }
   if (best && best.to) {
     const { words, verbs } = best.to, kinds = best.verbs;
     return words[0] + verbs.map(({ n }, i) => (kinds.some((v) => v.n === n && v.kind === "q") ? parts[n] : translated(parts[n], deep + 1)) + words[i + 1]).join("");
   }
   for (const [by, join] of JOINTS) {
-    const all = divided(text, by);
+    const all = by === "; " ? halves : divided(text, by);
     if (all.length < 2) continue;
-    const done = all.map((part) => translated(part, deep + 1));
-    if (done.some((part, i) => part !== all[i])) return done.reduce((out, part, i) => out + (part === all[i] || done[i - 1] === all[i - 1] && by !== "; " ? by : join) + part);
+    const done = all.map((part) => translated(part, deep + 1)), isDone = (/** @type {number} */ i) => done[i] !== all[i];
+    if (by === " and " ? done.every((_, i) => isDone(i)) : done.some((_, i) => isDone(i))) {
+      return done.reduce((out, part, i) => out + (isDone(i) && isDone(i - 1) || by === "; " ? join : by) + part);
+    }
   }
   return text;
 }
@@ -126,6 +137,7 @@ export function sentence(text) {
   const before = known.get(text);
   if (before !== undefined) return before;
   if (known.size > 500) known.clear();
+  left = MOST;
   const out = /\n| {2}/.test(text) ? text.split("\n").map(line).join("\n") : translated(text, 0);
   known.set(text, out);
   return out;
@@ -135,9 +147,16 @@ export function sentence(text) {
 function line(text) {
   const [margin] = /^ */.exec(text) ?? [""];
   return margin + text.slice(margin.length).split(/( {2,})/).map((cell, i, cells) => {
-    if (i % 2 === 0) return translated(cell, 0);
-    return " ".repeat(Math.max(2, cell.length + cells[i - 1].length - width(translated(cells[i - 1], 0))));
+    if (i % 2 === 0) return cellOf(cell);
+    return " ".repeat(Math.max(2, cell.length + cells[i - 1].length - width(cellOf(cells[i - 1]))));
   }).join("");
+}
+
+/** cellOf translates a cell: a label, perhaps with a remark in brackets, or a sentence. @param {string} cell */
+function cellOf(cell) {
+  const at = cell.indexOf(" ("), label = at < 0 ? cell : cell.slice(0, at);
+  if (!Object.hasOwn(labels, label) || at >= 0 && !cell.endsWith(")")) return translated(cell, 0);
+  return labels[label] + (at < 0 ? "" : `（${cell.slice(at + 2, -1).split("; ").map((part) => translated(part, 0)).join("；")}）`);
 }
 
 /** width counts the columns of a text: a Chinese character has two. @param {string} text */
