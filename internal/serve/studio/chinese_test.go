@@ -21,7 +21,8 @@ var said = []string{
 	"internal/report/compare.go", "internal/report/final.go", "internal/report/read.go",
 	"internal/run/plan/*.go", "internal/run/place/*.go", "internal/run/settle/*.go",
 	"internal/config/*.go", "internal/tags/*.go", "registry/*.go", "internal/rundir/*.go", "internal/trace/*.go", "internal/explorer/slots.go",
-	"engine/cpu/account.go", "engine/cpu/memory.go", "engine/cpu/plan.go", "engine/cpu/internal/sampler/memory.go", "engine/torch/memory.go",
+	"engine/cpu/account.go", "engine/cpu/memory.go", "engine/cpu/plan.go", "engine/cpu/adamw.go",
+	"engine/cpu/adamw8bit.go", "engine/cpu/muon.go", "engine/cpu/internal/sampler/memory.go", "engine/torch/memory.go",
 	"engine/served/memory.go", "internal/run/*.go", "internal/run/feed/*.go", "internal/run/checkpoint/*.go",
 	"internal/dataset/*.go",
 }
@@ -36,12 +37,13 @@ var (
 )
 
 // unsaid matches literals that are no sentences for people: programs, HTML, routes, mistakes in this program.
-var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src|import |config: |registry: |trinity studio$|--- |SELECT |# %s: |https? |version https|You compare |Judge whether |Rate how |The reply )`)
+var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src|import |config: |registry: |trinity studio$|--- |SELECT |# %s: |https? |cpu: optimizer |version https|You compare |Judge whether |Rate how |The reply )`)
 
 // elsewhere are sentences that no literal of these files has: those of the system, and of libraries.
 var elsewhere = []string{
 	"no such file or directory", "file does not exist", "permission denied", "is a directory", "not a directory", "no space left on device",
 	"connection refused", "context canceled", "context deadline exceeded", "unexpected EOF", "invalid argument", "file already exists",
+	"about %s of %s that are %s", "about %s", "%s of checkpoints", "rollouts %s", "gradient %s", "reward function", "sample strategy", "task operator",
 	"open %s", "stat %s", "lstat %s", "read %s", "mkdir %s", "write %s",
 }
 

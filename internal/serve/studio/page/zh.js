@@ -92,40 +92,66 @@ function divided(text, by) {
   return [...out, text.slice(from)];
 }
 
-/** Where a text is cut that is no sentence, and what stands there in Chinese. At the last, both sides must be known: it may join anything. */
-const JOINTS = [["; ", "；"], [": ", "："], [", ", "，"], [" (", "（"], [" and ", "且"]];
+/** Where a text is cut that is no sentence, and what stands there in Chinese. */
+const JOINTS = [["; ", "；"], [": ", "："], [", because ", "，因为"], [", ", "，"]];
+
+let left = MOST;
 
 /** isKnown reports whether parts are names or have Chinese. @param {string[]} parts @param {number} deep @returns {boolean} */
 const isKnown = (parts, deep) => parts.every((part) => !part.includes(" ") || translated(part, deep + 1) !== part);
 
-let left = MOST;
-
 /** translated returns the Chinese of a text, or the text. @param {string} text @param {number} deep @returns {string} */
 function translated(text, deep) {
   left -= text.length;
-  if (!text || deep > DEEPEST || left < 0) return text;
-  const whole = Object.hasOwn(sentences, text) && sentences[text];
-  if (whole) return whole;
-  if (!/[a-z]/.test(text)) return text;
-  const halves = divided(text, "; "), several = halves.length > 1;
+  if (!/[a-z]/.test(text) || deep > DEEPEST || left < 0) return text;
+  if (Object.hasOwn(sentences, text)) return sentences[text];
+  return filled(text, deep) ?? remarked(text, deep) ?? joined(text, deep) ?? text;
+}
+
+/** filled returns the Chinese of a text that has a format. @param {string} text @param {number} deep @returns {string | null} */
+function filled(text, deep) {
+  const several = divided(text, "; ").length > 1;
   let best = /** @type {Format | null} */ (null), parts = /** @type {string[]} */ ([]);
   for (const format of [...byHead.get(text.slice(0, HEAD)) ?? [], ...headless]) {
     const found = best && best.weight >= format.weight ? null : partsIn(format, text);
     if (found && (!several || format.words.some((words) => words.includes("; "))) && (format.weight >= STRONG || isKnown(found, deep))) [best, parts] = [format, found];
   }
-  if (best && best.to) {
-    const { words, verbs } = best.to, kinds = best.verbs;
-    return words[0] + verbs.map(({ n }, i) => (kinds.some((v) => v.n === n && v.kind === "q") ? parts[n] : translated(parts[n], deep + 1)) + words[i + 1]).join("");
+  if (!best || !best.to) return null;
+  const { words, verbs } = best.to, both = text.includes(" and ") && !best.words.some((words) => words.includes(" and ")) ? pair(text, deep) : null;
+  return both ?? words[0] + verbs.map(({ n, kind }, i) => (kind === "q" ? parts[n] : translated(parts[n], deep + 1)) + words[i + 1]).join("");
+}
+
+/** pair returns the Chinese of two texts with "and" between them, if both have one. @param {string} text @param {number} deep @returns {string | null} */
+function pair(text, deep) {
+  const all = divided(text, " and "), done = all.map((part) => translated(part, deep + 1));
+  return all.length === 2 && done.every((part, i) => part !== all[i]) ? done[0] + (/[!-~]$/.test(done[0]) ? " 且" : "且") + done[1] : null;
+}
+
+/** remarked returns the Chinese of a text that begins in the middle of another, or ends with a remark in brackets. @param {string} text @param {number} deep @returns {string | null} */
+function remarked(text, deep) {
+  const [lead] = /^[,; ]*/.exec(text) ?? [""], at = text.indexOf(" (");
+  if (lead) {
+    const rest = text.slice(lead.length), done = translated(rest, deep + 1);
+    return done === rest ? null : (({ ",": "，", ";": "；" })[lead.trim()] ?? "") + done;
   }
+  if (at < 1 || !text.endsWith(")")) return null;
+  const before = text.slice(0, at), remark = text.slice(at + 2, -1), done = [translated(before, deep + 1), translated(remark, deep + 1)];
+  return done[0] === before && done[1] === remark ? null : `${done[0]}（${done[1]}）`;
+}
+
+/** joined returns the Chinese of a text of several parts, if one of them has some. @param {string} text @param {number} deep @returns {string | null} */
+function joined(text, deep) {
   for (const [by, join] of JOINTS) {
-    const all = by === "; " ? halves : divided(text, by);
+    const all = divided(text, by);
     if (all.length < 2) continue;
     const done = all.map((part) => translated(part, deep + 1)), isDone = (/** @type {number} */ i) => done[i] !== all[i];
-    if (by === " and " ? done.every((_, i) => isDone(i)) : done.some((_, i) => isDone(i))) {
-      return done.reduce((out, part, i) => out + (isDone(i) && isDone(i - 1) || by === "; " ? join : by) + part);
-    }
+    if (!done.some((_, i) => isDone(i))) continue;
+    return done.reduce((out, part, i) => {
+      if (by === ": " ? !isDone(i) || !isDone(i - 1) : by === ", " && !isDone(i)) return out + by + part; // as "file.yaml:3: key: " stays
+      return out + join + (by.length > 2 && /^[!-~]/.test(part) ? " " : "") + part;
+    });
   }
-  return text;
+  return text.includes(" and ") ? pair(text, deep) : null;
 }
 
 /** What was translated last, because a page is drawn again and again. @type {Map<string, string>} */
@@ -156,7 +182,7 @@ function line(text) {
 function cellOf(cell) {
   const at = cell.indexOf(" ("), label = at < 0 ? cell : cell.slice(0, at);
   if (!Object.hasOwn(labels, label) || at >= 0 && !cell.endsWith(")")) return translated(cell, 0);
-  return labels[label] + (at < 0 ? "" : `（${cell.slice(at + 2, -1).split("; ").map((part) => translated(part, 0)).join("；")}）`);
+  return labels[label] + (at < 0 ? "" : `（${translated(cell.slice(at + 2, -1), 0)}）`);
 }
 
 /** width counts the columns of a text: a Chinese character has two. @param {string} text */
