@@ -933,7 +933,7 @@ export const roleOf = (name) => {
   return Object.hasOwn(en, key) ? t(key) + name.slice(role.length) : local(name);
 };
 
-/** localDoc returns the description of a key in the language that is shown. @param {string} text @returns {string} */
+/** localDoc returns the description of a key or a template in the language that is shown. @param {string} text @returns {string} */
 export const localDoc = (text) => language === "zh" && chinese ? chinese.description(text) : text;
 
 /**

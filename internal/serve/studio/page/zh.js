@@ -1,4 +1,4 @@
-// Chinese for what the program itself says: sentences of the server and descriptions of keys. Only a Chinese page loads this module. It touches no page: a test runs
+// Chinese for what the program itself says: sentences of the server, and descriptions of keys and templates. Only a Chinese page loads this module. It touches no page: a test runs
 // it alone. zh/sentences.js has a sentence by the format that Go's source has, zh/docs.js a description by the checksum of its English. What they lack stays English.
 //
 // A sentence is matched by comparing its words from left to right, once: no regular expression is made of it, and nothing is tried twice.
