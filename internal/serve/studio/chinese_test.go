@@ -20,11 +20,13 @@ var said = []string{
 	"internal/serve/studio/*.go", "internal/serve/web/*.go", "internal/cli/studiotalk.go",
 	"internal/report/compare.go", "internal/report/final.go", "internal/report/read.go",
 	"internal/run/plan/*.go", "internal/run/place/*.go", "internal/run/settle/*.go",
-	"internal/config/*.go", "internal/tags/*.go", "registry/*.go", "internal/rundir/*.go", "internal/trace/*.go", "internal/explorer/slots.go",
+	"internal/config/*.go", "internal/tags/*.go", "registry/*.go", "internal/rundir/*.go", "internal/trace/*.go", "internal/explorer/*.go",
 	"engine/cpu/account.go", "engine/cpu/memory.go", "engine/cpu/plan.go", "engine/cpu/adamw.go",
 	"engine/cpu/adamw8bit.go", "engine/cpu/muon.go", "engine/cpu/internal/sampler/memory.go", "engine/torch/memory.go",
 	"engine/served/memory.go", "internal/run/*.go", "internal/run/feed/*.go", "internal/run/checkpoint/*.go",
-	"internal/dataset/*.go",
+	"internal/dataset/*.go", "internal/trainer/*.go", "internal/pipeline/*.go", "internal/run/learn/*.go", "internal/run/refine/*.go",
+	"internal/run/record/*.go", "internal/serve/annotate/*.go", "internal/simulation/*.go", "internal/wait/*.go",
+	"internal/database/*.go", "internal/database/dburl/*.go", "internal/machines/*.go",
 }
 
 // plugins are files of plug-ins: what their methods of these names return is shown beside a configuration.
@@ -37,13 +39,15 @@ var (
 )
 
 // unsaid matches literals that are no sentences for people: programs, HTML, routes, mistakes in this program.
-var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src|import |config: |registry: |trinity studio$|--- |SELECT |# %s: |https? |cpu: optimizer |version https|You compare |Judge whether |Rate how |The reply )`)
+var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src|import |config: |registry: |trinity studio$|--- |# %s: ` +
+	`|https? |cpu: optimizer |SELECT |CREATE |DELETE |INSERT |CHARACTER |version https|You compare |Judge whether |Rate how |The reply )`)
 
 // elsewhere are sentences that no literal of these files has: those of the system, and of libraries.
 var elsewhere = []string{
 	"no such file or directory", "file does not exist", "permission denied", "is a directory", "not a directory", "no space left on device",
 	"connection refused", "context canceled", "context deadline exceeded", "unexpected EOF", "invalid argument", "file already exists",
-	"about %s of %s that are %s", "about %s", "%s of checkpoints", "rollouts %s", "gradient %s", "reward function", "sample strategy", "task operator",
+	"about %s of %s that are %s", "about %s", "%s of checkpoints", "rollouts %s", "gradient %s",
+	"reward function", "sample strategy", "task operator",
 	"open %s", "stat %s", "lstat %s", "read %s", "mkdir %s", "write %s",
 }
 
@@ -154,8 +158,8 @@ func verbs(text string) map[int]string {
 	return out
 }
 
-// literals calls said for the texts of a file, or for those of its methods of some names. One that is joined of literals and values is a format, in which %s is a
-// value. What stands around a sentence in a longer one is left off.
+// literals calls said for the texts of a file, or for those of its methods of some names. One that is joined of literals and
+// values is a format, in which %s is a value. What stands around a sentence in a longer one is left off.
 func literals(t *testing.T, file string, methods []string, said func(at, text string)) {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, nil, 0)
@@ -182,7 +186,8 @@ func literals(t *testing.T, file string, methods []string, said func(at, text st
 				return true
 			}
 			at := set.Position(n.Pos())
-			said(fmt.Sprintf("%s:%d", strings.TrimPrefix(at.Filename, "../../../"), at.Line), strings.TrimRight(strings.TrimLeft(text, ",;:( \n"), " \n"))
+			place := fmt.Sprintf("%s:%d", strings.TrimPrefix(at.Filename, "../../../"), at.Line)
+			said(place, strings.TrimRight(strings.TrimLeft(text, ",;:( \n"), " \n"))
 			for _, value := range values {
 				ast.Inspect(value, visit)
 			}

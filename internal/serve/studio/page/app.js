@@ -109,7 +109,7 @@ function Where({ route, query }) {
   if (step) steps.push(html`<a href=${href("rollouts", { run, step })}>${t("step.n", { step: plain(step) })}</a>`);
   if (task) steps.push(html`<a href=${href("group", { run, step, task, explore_step: query.get("explore_step") })}>${t("page.group")} ${plain(task)}</a>`);
   if (rollout) steps.push(html`<span>${plain(rollout)}</span>`);
-  return html`<nav class="where" aria-label="breadcrumb">${steps.map((s, i) => html`${i > 0 && html`<i aria-hidden="true"> › </i>`}${s}`)}</nav>`;
+  return html`<nav class="where" aria-label=${t("app.where")}>${steps.map((s, i) => html`${i > 0 && html`<i aria-hidden="true"> › </i>`}${s}`)}</nav>`;
 }
 
 /** Health says when the studio does not answer, wants its token, or has another version or another page than this tab. */

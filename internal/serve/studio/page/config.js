@@ -69,7 +69,8 @@ export function Config({ query, go }) {
       </section>
       <aside>
         ${planned && planned.text && html`<details open class="plan"><summary><h2>${t("config.plan")}</h2></summary>
-          ${isOld && html`<p class="warn" role="status">${t("config.plan.old")}</p>`}<div class="panel text mono">${plain(local(planned.text))}</div></details>`}
+          ${isOld && html`<p class="warn" role="status">${t("config.plan.old")}</p>`}
+          <div class="panel text mono">${plain(local(planned.text))}</div></details>`}
         <${Fields} text=${draft.text} onText=${(/** @type {string} */ text) => set({ text })} tree=${tree} />
         <${Difference} id=${against} runs=${runs.value ? runs.value.runs : []} checked=${checked} go=${go} />
       </aside>
@@ -165,7 +166,8 @@ function Fields({ text, onText, tree }) {
   return html`<form class="fields" aria-label=${t("config.fields")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}><h2>${t("config.fields")}</h2>
     ${rows.map(({ key, path, value, of }) => {
       const about = known(path), values = about?.values ?? [], limits = about?.limits ? "; " + local(about.limits) : "";
-      const title = about ? `${path}: ${localDoc(about.doc)}${limits}` : path, name = key ? t("config." + key) : plain(path.replace(/^.*\./, ""));
+      const title = about ? `${path}: ${localDoc(about.doc)}${limits}` : path;
+      const name = key ? t("config." + key) : plain(path.replace(/^.*\./, ""));
       return html`<label key=${path} title=${plain(title)}><span>${name}${of !== undefined && html` <small class="muted">${plain(stage(of))}</small>`}</span>
         <input class="mono" value=${value} placeholder=${about ? about.default : ""} list=${values.length ? "values-" + path : undefined} autocomplete="off" spellcheck=${false}
           onChange=${(/** @type {any} */ e) => onText(changed(text, path, e.target.value.trim()))} />

@@ -37,7 +37,8 @@ function Compare({ run, source }) {
   if (!about.value || !about.value.control || !["experience", "dpo"].includes(source.kind) || source.problem) return null;
   const begin = () => api.beginAnnotation(run, source.key).then((book) => { location.href = `annotate/${book.id}/`; }, fail);
   return html`<button title=${t("data.annotate.title")} onClick=${begin}>${t("data.annotate")}</button>
-    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<span class="error" role="alert">${plain(local(failed.message))}</span>`}`;
+    ${isTokenMissing(failed) ? html`<${Token} />` :
+      failed && html`<span class="error" role="alert">${plain(local(failed.message))}</span>`}`;
 }
 
 /** Rows shows the rows of a source from a place on. @param {PageProps & {run: string, source: DataSource}} props */

@@ -79,7 +79,8 @@ export function Editor({ text, onText, onRun, problems, schema, area }) {
         onInput=${(/** @type {any} */ e) => { onText(e.target.value); look(false); }} onKeyDown=${pressed} onScroll=${scrolled} onClick=${() => propose(null)} onBlur=${() => propose(null)}></textarea>
       ${open && html`<ul id="proposals" class="proposals" role="listbox" aria-label=${t("config.proposals")} style=${{ left: open.left + "px", top: open.top + "px" }}>
         ${open.all.map((one, i) => html`<li key=${one.name} id=${"proposal" + i} role="option" aria-selected=${i === open.chosen}
-          onMouseDown=${(/** @type {any} */ e) => { e.preventDefault(); take(i); }}><b>${one.name}</b> <span class="muted">${local(one.type)}</span>
+          onMouseDown=${(/** @type {any} */ e) => { e.preventDefault(); take(i); }}><b>${one.name}</b>
+          <span class="muted">${local(one.type)}</span>
           ${(i === open.chosen || open.chosen < 0 && i === 0) && one.doc && html`<small>${localDoc(one.doc)}</small>`}</li>`)}
       </ul>`}
     </div>
@@ -105,7 +106,8 @@ function Doc({ text, area, schema }) {
   }, []);
   const entry = schema && line >= 0 ? entries(text).find((e) => e.line === line) : undefined;
   const key = entry && schema ? nodeAt(schema, entry.path, reader(text))?.key : undefined;
-  const limits = [local(key?.type ?? ""), key?.default && t("config.default", { value: key.default }), local(key?.limits ?? "")].filter(Boolean).join(", ");
+  const usual = key?.default && t("config.default", { value: key.default });
+  const limits = [local(key?.type ?? ""), usual, local(key?.limits ?? "")].filter(Boolean).join(", ");
   return html`<p class="muted doc">${key ? html`<b class="mono">${key.key}</b> ${limits}. ${localDoc(key.doc)}` : t("config.hint")}</p>`;
 }
 

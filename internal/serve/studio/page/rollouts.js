@@ -195,7 +195,8 @@ function Lost({ title, all, search }) {
   return html`<section class="panel failures"><h2>${title}</h2>
     ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
       <summary>${f.kind !== "dropped" && html`<span class="flag bad">${plain(f.kind)}</span>`}${
-        f.role && f.role !== "explorer" && html`<span class="flag">${plain(roleOf(f.role))}</span>`} ${t("answer.task")} ${plain(f.task)}, ${
+        f.role && f.role !== "explorer" && html`<span class="flag">${plain(roleOf(f.role))}</span>`} ${
+        t("answer.task")} ${plain(f.task)}, ${
         t("answer.run", { run: f.run })}${f.kind !== "dropped" && html`, ${t("rollouts.retries", { n: f.retries })}`}:${" "}
         <span class="error">${plain(local(f.reason.split("\n")[0].slice(0, 300)))}</span></summary>
       <p class="muted">${plain(roleOf(f.role))} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>

@@ -1,7 +1,7 @@
 // The strings of the page, one table a language. t("key", {n: 3}) gives the string with its parameters; a pair of strings is singular and plural, chosen by n.
 // A line holds one key, and both tables have the same keys in the same order: a test compares them. Each page has its section.
-// Names of metrics, keys of the configuration and what comes from files are shown as they are. What the server says goes through local, descriptions of keys through
-// localDoc: their Chinese is in zh/, by the English.
+// Names of metrics, keys of the configuration and what comes from files are shown as they are. What the server says goes through local,
+// descriptions through localDoc: their Chinese is in zh/, by the English.
 
 /** @type {Record<string, string | [string, string]>} */
 const en = {
@@ -10,6 +10,7 @@ const en = {
   "app.menu": "Menu",
   "app.pages": "Pages",
   "app.skip": "Skip to the content",
+  "app.where": "Where you are",
   "app.theme": "Light or dark",
   "app.theme.auto": "as the system",
   "app.theme.light": "light",
@@ -455,6 +456,7 @@ const zh = {
   "app.menu": "菜单",
   "app.pages": "页面",
   "app.skip": "跳到内容",
+  "app.where": "当前位置",
   "app.theme": "浅色或深色",
   "app.theme.auto": "跟随系统",
   "app.theme.light": "浅色",

@@ -1,5 +1,6 @@
-// Chinese for what the program itself says: sentences of the server, and descriptions of keys and templates. Only a Chinese page loads this module. It touches no page: a test runs
-// it alone. zh/sentences.js has a sentence by the format that Go's source has, zh/docs.js a description by the checksum of its English. What they lack stays English.
+// Chinese for what the program itself says: sentences of the server, and descriptions of keys and templates. Only a Chinese page loads it.
+// It touches no page: a test runs it alone. zh/sentences.js has a sentence by the format that Go's source has, zh/docs.js a description by
+// the checksum of its English. What they lack stays English.
 //
 // A sentence is matched by comparing its words from left to right, once: no regular expression is made of it, and nothing is tried twice.
 
@@ -13,7 +14,10 @@ const HEAD = 4; // characters by which sentences are found
 const STRONG = 10; // characters of words that only a sentence of the program has: "%s is %s" has fewer
 const VERB = /%(?:\[(\d)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z%])/g;
 
-/** @typedef {{words: string[], verbs: {n: number, kind: string}[], weight: number, to: Format | null}} Format words stand around the verbs, one more than these; weight: characters of the words */
+/**
+ * Format is a format of Go: words stand around the verbs, one more than these. weight: characters of the words; to: its Chinese.
+ * @typedef {{words: string[], verbs: {n: number, kind: string}[], weight: number, to: Format | null}} Format
+ */
 
 /** formatOf takes a format of Go apart. @param {string} text @returns {Format} */
 export function formatOf(text) {
@@ -56,7 +60,10 @@ function closing(text, at) {
   return -1;
 }
 
-/** partsIn returns what the verbs of a format stand for in a text, or null if it is another text. @param {Format} format @param {string} text */
+/**
+ * partsIn returns what the verbs of a format stand for in a text, or null if it is another text.
+ * @param {Format} format @param {string} text
+ */
 export function partsIn({ words, verbs }, text) {
   if (!text.startsWith(words[0])) return null;
   const parts = /** @type {string[]} */ ([]);
@@ -108,26 +115,37 @@ function translated(text, deep) {
   return filled(text, deep) ?? remarked(text, deep) ?? joined(text, deep) ?? text;
 }
 
+/** has reports whether a format has some characters in its words. @param {Format} format @param {string} some */
+const has = (format, some) => format.words.some((words) => words.includes(some));
+
 /** filled returns the Chinese of a text that has a format. @param {string} text @param {number} deep @returns {string | null} */
 function filled(text, deep) {
   const several = divided(text, "; ").length > 1;
   let best = /** @type {Format | null} */ (null), parts = /** @type {string[]} */ ([]);
   for (const format of [...byHead.get(text.slice(0, HEAD)) ?? [], ...headless]) {
     const found = best && best.weight >= format.weight ? null : partsIn(format, text);
-    if (found && (!several || format.words.some((words) => words.includes("; "))) && (format.weight >= STRONG || isKnown(found, deep))) [best, parts] = [format, found];
+    const fits = found && (!several || has(format, "; ")) && (format.weight >= STRONG || isKnown(found, deep));
+    if (fits) [best, parts] = [format, found];
   }
   if (!best || !best.to) return null;
-  const { words, verbs } = best.to, both = text.includes(" and ") && !best.words.some((words) => words.includes(" and ")) ? pair(text, deep) : null;
-  return both ?? words[0] + verbs.map(({ n, kind }, i) => (kind === "q" ? parts[n] : translated(parts[n], deep + 1)) + words[i + 1]).join("");
+  const { words, verbs } = best.to, both = text.includes(" and ") && !has(best, " and ") ? pair(text, deep) : null;
+  const part = (/** @type {{n: number, kind: string}} */ { n, kind }) => kind === "q" ? parts[n] : translated(parts[n], deep + 1);
+  return both ?? words[0] + verbs.map((verb, i) => part(verb) + words[i + 1]).join("");
 }
 
-/** pair returns the Chinese of two texts with "and" between them, if both have one. @param {string} text @param {number} deep @returns {string | null} */
+/**
+ * pair returns the Chinese of two texts with "and" between them, if both have one.
+ * @param {string} text @param {number} deep @returns {string | null}
+ */
 function pair(text, deep) {
   const all = divided(text, " and "), done = all.map((part) => translated(part, deep + 1));
   return all.length === 2 && done.every((part, i) => part !== all[i]) ? done[0] + (/[!-~]$/.test(done[0]) ? " 且" : "且") + done[1] : null;
 }
 
-/** remarked returns the Chinese of a text that begins in the middle of another, or ends with a remark in brackets. @param {string} text @param {number} deep @returns {string | null} */
+/**
+ * remarked returns the Chinese of a text that begins in the middle of another, or ends with a remark in brackets.
+ * @param {string} text @param {number} deep @returns {string | null}
+ */
 function remarked(text, deep) {
   const [lead] = /^[,; ]*/.exec(text) ?? [""], at = text.indexOf(" (");
   if (lead) {
@@ -139,7 +157,10 @@ function remarked(text, deep) {
   return done[0] === before && done[1] === remark ? null : `${done[0]}（${done[1]}）`;
 }
 
-/** joined returns the Chinese of a text of several parts, if one of them has some. @param {string} text @param {number} deep @returns {string | null} */
+/**
+ * joined returns the Chinese of a text of several parts, if one of them has some.
+ * @param {string} text @param {number} deep @returns {string | null}
+ */
 function joined(text, deep) {
   for (const [by, join] of JOINTS) {
     const all = divided(text, by);

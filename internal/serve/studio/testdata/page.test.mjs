@@ -277,7 +277,12 @@ test("what the server says is found by its format, and its parts are put into th
     ["the studio ends; wait for it", "工作室正在结束；请等待"],
     ['the run "the studio ends" is gone', '运行 "the studio ends" 已不存在'], // a name is a name
     ["  wait for it      the studio ends", "  请等待           工作室正在结束"],
-    ["a sentence that nobody has translated", "a sentence that nobody has translated"],
+    ["is 7, must be more than 0 and at most 1", "是 7，应为大于 0 且至多 1"],
+    ['unknown algorithm "grppo"; did you mean "grpo"?', '未知的 algorithm "grppo"；是否指 "grpo"？'],
+    ["cpu, because trainer.trainer_type is auto", "cpu，因为 trainer.trainer_type 是 auto"],
+    ["  memory       about 142.9 MiB of 21.4 GiB that are available", "  内存         约 142.9 MiB，可用 21.4 GiB"],
+    ["                   1.6 MiB  weights (float32)", "                   1.6 MiB  权重（float32）"],
+    ["a sentence that has no Chinese, because nobody wrote it", "a sentence that has no Chinese, because nobody wrote it"],
     ["", ""], ["%s", "%s"], ["constructor", "constructor"], ["toString: valueOf", "toString: valueOf"],
   ]) assert.equal(sentence(text), want);
 });
