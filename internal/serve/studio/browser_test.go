@@ -389,6 +389,14 @@ func speaksChinese(t *testing.T, w *window) {
 			t.Errorf("%s is in %s", r.name, lang)
 		}
 	}
+	w.show(t, "rollouts?run=gone", "没有运行 \"gone\"") // as the server says
+	w.do(t, chromedp.Click(chromedp.CSS("header .tools button")))
+	w.until(t, says(`there is no run "gone"`))
+	w.do(t, chromedp.Click(chromedp.CSS("header .tools button")))
+	w.until(t, says("没有运行"))
+	w.mu.Lock()
+	w.problems = nil // the console tells the status 404
+	w.mu.Unlock()
 }
 
 func isDark(t *testing.T, w *window) {

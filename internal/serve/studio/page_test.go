@@ -14,8 +14,14 @@ func TestModulesOfThePage(t *testing.T) {
 		t.Skip("node is not on PATH")
 	}
 	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "zh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	files := map[string]string{"page.test.mjs": "testdata/page.test.mjs"}
-	for _, name := range []string{"api.js", "diff.js", "lanes.js", "measures.js", "schema.js", "sequence.js", "series.js", "yaml.js"} {
+	for _, name := range []string{
+		"api.js", "diff.js", "lanes.js", "measures.js", "schema.js", "sequence.js", "series.js", "yaml.js",
+		"zh.js", "zh/docs.js", "zh/sentences.js",
+	} {
 		files[name] = "page/" + name
 	}
 	for name, from := range files {

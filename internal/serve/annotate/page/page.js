@@ -22,6 +22,9 @@ const inChinese = localStorage.getItem("language") === "zh";
 // t returns a sentence with its values.
 const t = (key, values = {}) => ((inChinese && chinese[key]) || english[key]).replace(/{(\w+)}/g, (_, name) => values[name]);
 
+// local returns a sentence of the server in the studio's language. The studio has its Chinese; elsewhere it stays English.
+const local = (text) => (text && inChinese ? import("../../zh.js").then((zh) => zh.sentence(text), () => text) : text);
+
 // What the studio keeps in the browser holds here too: its token, language and colours.
 const studio = (key) => (typeof sessionStorage === "undefined" ? null : sessionStorage.getItem(key));
 const token = new URLSearchParams(location.search).get("token") || studio("token");
@@ -44,7 +47,7 @@ async function ask(path, fields) {
     const response = await fetch("api/" + path, { method: "POST", headers, body: JSON.stringify({ annotator: name, ...fields }) });
     const reply = await response.json();
     const decided = response.status === 409 && await ask("next", {}); // in another window: go on with what comes next
-    say(reply.error || "", true);
+    say(await local(reply.error || ""), true);
     return decided || (reply.error ? undefined : reply);
   } catch (error) {
     say(t("lost", { error: error.message }), true);

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { Loaded, number, percent, plain, useData } from "./parts.js";
 import { href } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 /** What a setting changes, where the page has words for it. */
 const known = ["explorer.runner_per_model", "explorer.share", "model.max_response_tokens", "buffer.batch_size", "algorithm.repeat_times",
@@ -19,7 +19,7 @@ export function Advice({ run }) {
   const plan = data.value && data.value.advice;
   return html`<section class="panel advice"><h2>${t("advice")}</h2>
     ${isTokenMissing(data.error) ? html`<${Token} />` : html`<${Loaded} data=${data} />`}
-    ${data.value && !plan && html`<p class="muted">${plain(data.value.reason)}</p>`}
+    ${data.value && !plan && html`<p class="muted">${plain(local(data.value.reason))}</p>`}
     ${plan && html`<${Plan} run=${run} plan=${plan} />`}
   </section>`;
 }

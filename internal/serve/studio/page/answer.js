@@ -2,7 +2,7 @@
 import { html, useState } from "./vendor/preact.js";
 import { Text, number, plain, visible } from "./parts.js";
 import { href } from "./route.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 /** stepOf returns the step of a route, or 0. @param {URLSearchParams} query */
 export const stepOf = (query) => Number(query.get("step")) || 0;
@@ -67,7 +67,7 @@ const begun = (text, most) => plain(text.slice(0, most)) + (text.length > most ?
 /** Flags are the marks of an answer, each in words. @param {{of: Rollout}} props */
 export function Flags({ of }) {
   const all = [
-    of.reason && { bad: true, says: t("answer.invalid"), why: plain(of.reason.slice(0, 500)) },
+    of.reason && { bad: true, says: t("answer.invalid"), why: plain(local(of.reason.slice(0, 500))) },
     of.dropped && { bad: false, says: t("answer.dropped", { who: plain(of.dropped) }), why: t("answer.dropped.why") },
     of.truncated && { bad: true, says: t("answer.truncated"), why: plain(of.truncated) },
     ...(of.flags || []).filter((flag) => flag !== "no_stop" || !of.truncated).map((flag) => ({ bad: true, says: t("flag." + flag), why: t("flag." + flag + ".why") })),
@@ -103,5 +103,5 @@ export function Facts({ run, step, of }) {
     ${fact("version", html`${of.oldest_version === of.model_version ? of.model_version : `${of.oldest_version} – ${of.model_version}`} <span class="muted">(${t("answer.stale", { n: of.staleness })})</span>`)}
     ${fact("temperature", number(of.temperature))}
   </dl>
-  <div class="flags"><${Flags} of=${of} />${of.reason && html`<span class="error">${plain(of.reason.slice(0, 2000))}</span>`}</div>`;
+  <div class="flags"><${Flags} of=${of} />${of.reason && html`<span class="error">${plain(local(of.reason.slice(0, 2000)))}</span>`}</div>`;
 }

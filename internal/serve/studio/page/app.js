@@ -16,7 +16,7 @@ import * as api from "./api.js";
 import { keysNow, plain, useData, useEvery } from "./parts.js";
 import { go, href, parse } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
-import { speak, spoken, t } from "./words.js";
+import { local, ready, speak, spoken, t } from "./words.js";
 
 /** @type {Record<string, {load: () => Promise<any>, component: string, key?: string, needsRun?: boolean}>} */
 const pages = {
@@ -78,7 +78,7 @@ function App() {
           <a href=${href(name, kept(name, query))} aria-current=${name === route ? "page" : undefined}>${t("page." + name)}</a>`)}
       </nav>
       <span class="tools">
-        <button title=${t("app.language.title")} onClick=${() => { speak(spoken() === "en" ? "zh" : "en"); draw((n) => n + 1); }}>${t("app.language")}</button>
+        <button title=${t("app.language.title")} onClick=${() => speak(spoken() === "en" ? "zh" : "en").then(() => draw((n) => n + 1))}>${t("app.language")}</button>
         <button title=${`${t("app.theme")}: ${t("app.theme." + theme)}`} aria-label=${`${t("app.theme")}: ${t("app.theme." + theme)}`}
           onClick=${() => { setTheme(themes[(themes.indexOf(theme) + 1) % themes.length]); draw((n) => n + 1); }}>${{ light: "☀", dark: "☾" }[theme] || "◐"}</button>
         <button title=${t("app.keys") + " (?)"} aria-label=${t("app.keys")} onClick=${() => help.current.showModal()}>?</button>
@@ -97,7 +97,7 @@ function Page({ route, query }) {
   const [failed, recover] = useErrorBoundary();
   if (!page) return html`<p class="error" role="alert">${t("app.missing", { page: plain(route) })}</p>`;
   const error = failed || loaded.error;
-  if (error) return html`<p class="error" role="alert">${t("app.broken", { error: plain(error.message) })} <button onClick=${() => { recover(); loaded.again(); }}>${t("app.retry")}</button></p>`;
+  if (error) return html`<p class="error" role="alert">${t("app.broken", { error: plain(local(error.message)) })} <button onClick=${() => { recover(); loaded.again(); }}>${t("app.retry")}</button></p>`;
   if (!loaded.value) return html`<p class="muted" role="status">${t("app.loading")}</p>`;
   return html`<div class="page"><${loaded.value} query=${query} go=${go} /></div>`;
 }
@@ -110,7 +110,7 @@ function Where({ route, query }) {
   if (step) steps.push(html`<a href=${href("rollouts", { run, step })}>${t("step.n", { step: plain(step) })}</a>`);
   if (task) steps.push(html`<a href=${href("group", { run, step, task, explore_step: query.get("explore_step") })}>${t("page.group")} ${plain(task)}</a>`);
   if (rollout) steps.push(html`<span>${plain(rollout)}</span>`);
-  return html`<nav class="where" aria-label="breadcrumb">${steps.map((s, i) => html`${i > 0 && html`<i aria-hidden="true"> › </i>`}${s}`)}</nav>`;
+  return html`<nav class="where" aria-label=${t("app.where")}>${steps.map((s, i) => html`${i > 0 && html`<i aria-hidden="true"> › </i>`}${s}`)}</nav>`;
 }
 
 /** Health says when the studio does not answer, wants its token, or has another version or another page than this tab. */
@@ -121,7 +121,7 @@ function Health() {
   const now = about.value ? about.value.version + " " + about.value.page : "";
   if (!first.current) first.current = now;
   if (isTokenMissing(about.error)) return html`<${Token} />`;
-  if (about.error) return html`<p class="banner error" role="alert">${t("app.offline", { error: plain(about.error.message) })}</p>`;
+  if (about.error) return html`<p class="banner error" role="alert">${t("app.offline", { error: plain(local(about.error.message)) })}</p>`;
   if (about.value && now !== first.current) return html`<p class="banner" role="alert">${t("app.updated", { version: plain(about.value.version) })}
     <button onClick=${() => location.reload()}>${t("app.reload")}</button></p>`;
   return null;
@@ -177,4 +177,4 @@ function useShellKeys(query, help) {
   }, []);
 }
 
-render(html`<${App} />`, /** @type {Element} */ (document.getElementById("app")));
+ready().then(() => render(html`<${App} />`, /** @type {Element} */ (document.getElementById("app"))));

@@ -6,7 +6,7 @@ import { Loaded, State, finding, number, plain, series, useData } from "./parts.
 import { href } from "./route.js";
 import { HeldOut } from "./answers.js";
 import { SameTask } from "./sametask.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 /** The metric that sorts the runs in the order in which they were chosen. */
 const CHOSEN = "-";
@@ -112,7 +112,7 @@ function Metrics({ comparison: { groups, differences, metrics, notes }, byId, qu
           title=${plain(title)}>${plain(title)}</th>${values.map((value) => html`<td class="right"><${Value} value=${value}
             /></td>`)}</tr>`)}</tbody>
     </table>${!rows.length && html`<p class="muted">${t("app.none")}</p>`}</div>
-    ${[...(differences.length ? [] : [t("compare.same")]), t("compare.legend"), ...notes].map((line) => html`<p
+    ${[...(differences.length ? [] : [t("compare.same")]), t("compare.legend"), ...notes.map(local)].map((line) => html`<p
       class="muted">${plain(line)}</p>`)}
   </div>`;
 }

@@ -8,7 +8,7 @@ import { nodeAt, treeOf } from "./schema.js";
 import { Missing, Templates } from "./templates.js";
 import { Token, isTokenMissing } from "./token.js";
 import { changed, entries, valueOf, reader } from "./yaml.js";
-import { t } from "./words.js";
+import { local, localDoc, t } from "./words.js";
 
 const PAUSE = 400; // milliseconds without a key after which the text is checked
 
@@ -58,8 +58,8 @@ export function Config({ query, go }) {
       <button class="primary" disabled=${busy || !checked || wrong} onClick=${start}>${t("config.start")}</button>
     </div>
     <${Missing} of=${templates.value && templates.value.templates.find((of) => of.name === draft.template)} text=${draft.text} />
-    ${cloned.error && html`<p class="error" role="alert">${plain(cloned.error.message)}</p>`}
-    ${failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
+    ${cloned.error && html`<p class="error" role="alert">${plain(local(cloned.error.message))}</p>`}
+    ${failed && html`<p class="error" role="alert">${plain(local(failed.message))}</p>`}
     <div class="config">
       <section>
         <${Editor} ...${{ text: draft.text, onText: (/** @type {string} */ text) => set({ text }), onRun: plan, problems, schema: tree, area }} />
@@ -69,7 +69,8 @@ export function Config({ query, go }) {
       </section>
       <aside>
         ${planned && planned.text && html`<details open class="plan"><summary><h2>${t("config.plan")}</h2></summary>
-          ${isOld && html`<p class="warn" role="status">${t("config.plan.old")}</p>`}<div class="panel text mono">${plain(planned.text)}</div></details>`}
+          ${isOld && html`<p class="warn" role="status">${t("config.plan.old")}</p>`}
+          <div class="panel text mono">${plain(local(planned.text))}</div></details>`}
         <${Fields} text=${draft.text} onText=${(/** @type {string} */ text) => set({ text })} tree=${tree} />
         <${Difference} id=${against} runs=${runs.value ? runs.value.runs : []} checked=${checked} go=${go} />
       </aside>
@@ -149,7 +150,7 @@ function jump(area, line) {
 function Problems({ problems, checked, onGo }) {
   if (!problems.length) return html`<p id="problems" class="muted" role="status">${checked ? t("config.right") : t("app.loading")}</p>`;
   return html`<ul id="problems" class="problems" role="status">${problems.map((p) => html`<li class=${p.warning ? "warn" : "error"}>
-    ${p.line > 0 && html`<button class="link" onClick=${() => onGo(p.line)}>${t("config.line", { line: p.line })}</button>`} ${p.key && html`<b class="mono">${plain(p.key)}</b>`} ${plain(p.text)}</li>`)}</ul>`;
+    ${p.line > 0 && html`<button class="link" onClick=${() => onGo(p.line)}>${t("config.line", { line: p.line })}</button>`} ${p.key && html`<b class="mono">${plain(p.key)}</b>`} ${plain(local(p.text))}</li>`)}</ul>`;
 }
 
 /** Fields are the keys that beginners change, as a form that edits the text; of a run with stages those of each stage. @param {{text: string, onText: (text: string) => void, tree: import("./schema.js").Node | null}} props */
@@ -164,8 +165,9 @@ function Fields({ text, onText, tree }) {
   rows.push(...all.filter(isArgument).map((e) => ({ key: "", path: e.path, value: valueOf(text, e), of: /^stages\.(\d+)/.exec(e.path)?.[1] })));
   return html`<form class="fields" aria-label=${t("config.fields")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}><h2>${t("config.fields")}</h2>
     ${rows.map(({ key, path, value, of }) => {
-      const about = known(path), values = about?.values ?? [], limits = about?.limits ? "; " + about.limits : "";
-      const title = about ? `${path}: ${about.doc}${limits}` : path, name = key ? t("config." + key) : plain(path.replace(/^.*\./, ""));
+      const about = known(path), values = about?.values ?? [], limits = about?.limits ? "; " + local(about.limits) : "";
+      const title = about ? `${path}: ${localDoc(about.doc)}${limits}` : path;
+      const name = key ? t("config." + key) : plain(path.replace(/^.*\./, ""));
       return html`<label key=${path} title=${plain(title)}><span>${name}${of !== undefined && html` <small class="muted">${plain(stage(of))}</small>`}</span>
         <input class="mono" value=${value} placeholder=${about ? about.default : ""} list=${values.length ? "values-" + path : undefined} autocomplete="off" spellcheck=${false}
           onChange=${(/** @type {any} */ e) => onText(changed(text, path, e.target.value.trim()))} />
@@ -189,7 +191,7 @@ function Difference({ id, runs, checked, go }) {
   return html`<section><h2>${t("config.difference")}</h2>
     <select aria-label=${t("config.difference")} value=${id} onChange=${(/** @type {any} */ e) => go("", { run: e.target.value || null }, { replace: true })}>
       <option value="">${t("choose.run")}</option>${runs.map((r) => html`<option value=${r.id}>${plain(r.id)}</option>`)}</select>
-    ${run.error && html`<p class="error">${plain(run.error.message)}</p>`}
+    ${run.error && html`<p class="error">${plain(local(run.error.message))}</p>`}
     ${mine && !rows.length && html`<p class="muted">${t("compare.same")}</p>`}
     ${rows.length > 0 && html`<div class="table compare"><table><thead><tr><th scope="col">${t("compare.key")}</th><th scope="col">${t("config.there")}</th><th scope="col">${t("config.here")}</th></tr></thead>
       <tbody>${rows.map(({ key, values }) => html`<tr key=${key}><th scope="row" class="mono" title=${plain(key)}>${plain(key)}</th>${values.map((v) => html`<td title=${shown(v)}>${shown(v)}</td>`)}</tr>`)}</tbody></table></div>`}

@@ -7,7 +7,7 @@ import { csvOf, pngOf, save, svgOf } from "./keep.js";
 import { Damaged, Loaded, Menu, State, finding, number, plain, series, short, useData, useEvery, useKeys, useTheme } from "./parts.js";
 import { href } from "./route.js";
 import { AXES, Store, pointsOf, together } from "./series.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 const POLL = 3000, RETRY = 2000, REDRAW = 150; // milliseconds
 // A browser opens some six connections to a host, and each live stream keeps one: other runs are asked every POLL.
@@ -37,7 +37,7 @@ function useSeries(ids, names, running) {
     }, Math.max(0, drawing.last + REDRAW - Date.now()));
   };
   const update = (/** @type {string} */ id, /** @type {AbortSignal} */ signal) => store.current.update(id, wanted.current, signal)
-    .then(() => { setError(""); changed(); }, (e) => { if (!signal.aborted) setError(e.message); });
+    .then(() => { setError(""); changed(); }, (e) => { if (!signal.aborted) setError(local(e.message)); });
   const key = JSON.stringify([ids, names]), following = ids.filter((id) => running.has(id)), alive = JSON.stringify(following);
   useEffect(() => {
     const ending = new AbortController();
@@ -88,7 +88,7 @@ export function Curves({ query, go }) {
     const lists = await Promise.allSettled(ids.map((id) => api.names(id, signal)));
     return {
       all: [...new Set(lists.flatMap((l) => l.status === "fulfilled" ? l.value.names : []))].sort(),
-      damaged: lists.flatMap((l) => l.status === "fulfilled" ? l.value.damaged : []), failed: lists.flatMap((l) => l.status === "fulfilled" ? [] : l.reason.message),
+      damaged: lists.flatMap((l) => l.status === "fulfilled" ? l.value.damaged : []), failed: lists.flatMap((l) => l.status === "fulfilled" ? [] : local(l.reason.message)),
     };
   }, [ids]);
   useEvery(20000, names.again);

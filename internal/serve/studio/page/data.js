@@ -6,7 +6,7 @@ import { Histogram, Loaded, Table, Text, number, plain, useData, useKeys } from 
 import { Scroll } from "./answer.js";
 import { Token, isTokenMissing } from "./token.js";
 import { Reader } from "./tokens.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 const PAGE = 50; // rows
 const MOST = 20000; // rows whose lengths are counted
@@ -26,7 +26,7 @@ export function Data({ query, go }) {
       onChange=${(/** @type {any} */ e) => go("", { ...fresh, source: e.target.value })}>
       ${sources.map((s) => html`<option key=${s.key} value=${s.key}>${named(s)}</option>`)}</select></label>
       <span class="muted mono">${plain(source.key)}</span><${Compare} run=${run} source=${source} /></div>
-    ${source.problem ? html`<p class="error">${plain(source.problem)}</p>`
+    ${source.problem ? html`<p class="error">${plain(local(source.problem))}</p>`
       : html`<${Rows} key=${source.key} ...${{ run, source, query, go }} />`}`;
 }
 
@@ -37,7 +37,8 @@ function Compare({ run, source }) {
   if (!about.value || !about.value.control || !["experience", "dpo"].includes(source.kind) || source.problem) return null;
   const begin = () => api.beginAnnotation(run, source.key).then((book) => { location.href = `annotate/${book.id}/`; }, fail);
   return html`<button title=${t("data.annotate.title")} onClick=${begin}>${t("data.annotate")}</button>
-    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<span class="error" role="alert">${plain(failed.message)}</span>`}`;
+    ${isTokenMissing(failed) ? html`<${Token} />` :
+      failed && html`<span class="error" role="alert">${plain(local(failed.message))}</span>`}`;
 }
 
 /** Rows shows the rows of a source from a place on. @param {PageProps & {run: string, source: DataSource}} props */
@@ -61,7 +62,7 @@ function Rows({ run, source, query, go }) {
   useKeys([{ key: "[", says: t("data.before"), run: back }, { key: "]", says: t("data.after"), run: turn }]);
   return html`
     ${found && found.why && found.unit === "characters" &&
-      html`<p class="muted" role="status">${t("data.text", { why: plain(found.why) })}</p>`}
+      html`<p class="muted" role="status">${t("data.text", { why: plain(local(found.why)) })}</p>`}
     <${Lengths} run=${run} source=${source} prompt=${prompt} response=${response} filter=${filter} />
     <div class="row">
       <${Search} value=${q || ""} onSearch=${(/** @type {string} */ text) => filter({ q: text || null })} />
@@ -146,10 +147,10 @@ function List({ rows, open, onOpen }) {
   const columns = [
     { key: "row", title: t("data.row"), width: "11rem", cell: (l) => html`
       <button class="link" title=${plain(l.row.where)} onClick=${() => onOpen(l.row.at)}>${
-        plain(l.row.where.split("/").pop() || "")}</button>
+        plain(local(l.row.where.split("/").pop() || ""))}</button>
       ${l.of && l.of.label && html` <span class="flag">${t("data." + l.of.label)}</span>`}` },
     { key: "prompt", title: t("data.prompt"),
-      cell: (l) => l.row.error ? html`<span class="error one-line">${plain(l.row.error)}</span>` : line(l.of?.prompt) },
+      cell: (l) => l.row.error ? html`<span class="error one-line">${plain(local(l.row.error))}</span>` : line(l.of?.prompt) },
   ];
   if (has((of) => of.response)) columns.push({ key: "response", title: t("data.response"), wide: true, cell: (l) => line(l.of?.response) });
   if (has((of) => of.answer)) columns.push({ key: "answer", title: t("data.answer"), wide: true, cell: (l) => line(l.of?.answer) });
@@ -177,7 +178,7 @@ function Row({ run, source, at, close }) {
     <${Loaded} data=${data} />
     ${row && html`
       <div class="row"><h2 class="grow">${plain(row.where)}</h2><button onClick=${close}>${t("data.close")}</button></div>
-      ${row.error && html`<p class="error">${plain(row.error)}</p>`}
+      ${row.error && html`<p class="error">${plain(local(row.error))}</p>`}
       ${row.examples.map((of, i) => html`<${Whole} key=${i} of=${of} />`)}
       ${row.text && html`<details open=${!row.examples.length}><summary>${t("data.file")}</summary>
         <${Scroll} label=${t("data.file")}><${Text} text=${row.text} /><//></details>`}`}

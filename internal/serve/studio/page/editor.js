@@ -5,7 +5,7 @@ import { html, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { plain } from "./parts.js";
 import { nodeAt, proposals } from "./schema.js";
 import { context, entries, reader } from "./yaml.js";
-import { t } from "./words.js";
+import { local, localDoc, t } from "./words.js";
 
 const LINE = 20, PAD = 8, MOST = 12; // pixels of a line and around the text; proposals at once
 
@@ -73,14 +73,15 @@ export function Editor({ text, onText, onRun, problems, schema, area }) {
     <div class="gutter" aria-hidden="true"><div ref=${gutter}>${lines.map((_, i) => html`<i class=${bad.has(i + 1) ? (bad.get(i + 1)?.warning ? "warned" : "wrong") : ""}>${i + 1}</i>`)}</div></div>
     <div class="sheet">
       <div class="layer" aria-hidden="true"><div ref=${layer}>${[...bad].map(([line, p]) => html`<div key=${line} class=${p.warning ? "mark warned" : "mark wrong"} data-line=${line} style=${{ top: PAD + (line - 1) * LINE + "px" }}>
-        ${mark(lines[line - 1], p)}<em>${plain(p.text)}</em></div>`)}</div></div>
+        ${mark(lines[line - 1], p)}<em>${plain(local(p.text))}</em></div>`)}</div></div>
       <textarea ref=${area} value=${text} spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off" aria-label=${t("config.text")} aria-describedby="problems"
         aria-autocomplete="list" aria-haspopup="listbox" aria-controls=${open ? "proposals" : undefined} aria-activedescendant=${open && open.chosen >= 0 ? "proposal" + open.chosen : undefined}
         onInput=${(/** @type {any} */ e) => { onText(e.target.value); look(false); }} onKeyDown=${pressed} onScroll=${scrolled} onClick=${() => propose(null)} onBlur=${() => propose(null)}></textarea>
       ${open && html`<ul id="proposals" class="proposals" role="listbox" aria-label=${t("config.proposals")} style=${{ left: open.left + "px", top: open.top + "px" }}>
         ${open.all.map((one, i) => html`<li key=${one.name} id=${"proposal" + i} role="option" aria-selected=${i === open.chosen}
-          onMouseDown=${(/** @type {any} */ e) => { e.preventDefault(); take(i); }}><b>${one.name}</b> <span class="muted">${one.type}</span>
-          ${(i === open.chosen || open.chosen < 0 && i === 0) && one.doc && html`<small>${one.doc}</small>`}</li>`)}
+          onMouseDown=${(/** @type {any} */ e) => { e.preventDefault(); take(i); }}><b>${one.name}</b>
+          <span class="muted">${local(one.type)}</span>
+          ${(i === open.chosen || open.chosen < 0 && i === 0) && one.doc && html`<small>${localDoc(one.doc)}</small>`}</li>`)}
       </ul>`}
     </div>
     <${Doc} text=${text} area=${area} schema=${schema} />
@@ -105,8 +106,9 @@ function Doc({ text, area, schema }) {
   }, []);
   const entry = schema && line >= 0 ? entries(text).find((e) => e.line === line) : undefined;
   const key = entry && schema ? nodeAt(schema, entry.path, reader(text))?.key : undefined;
-  const limits = [key?.type, key?.default && t("config.default", { value: key.default }), key?.limits].filter(Boolean).join(", ");
-  return html`<p class="muted doc">${key ? html`<b class="mono">${key.key}</b> ${limits}. ${key.doc}` : t("config.hint")}</p>`;
+  const usual = key?.default && t("config.default", { value: key.default });
+  const limits = [local(key?.type ?? ""), usual, local(key?.limits ?? "")].filter(Boolean).join(", ");
+  return html`<p class="muted doc">${key ? html`<b class="mono">${key.key}</b> ${limits}. ${localDoc(key.doc)}` : t("config.hint")}</p>`;
 }
 
 /** @type {CanvasRenderingContext2D | null} */

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { Actions } from "./act.js";
 import { Loaded, State, number, plain, useData, useEvery, visible } from "./parts.js";
 import { Token, isTokenMissing } from "./token.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 const RELOAD = 1000, MOST = 200000; // milliseconds; characters that are kept
 
@@ -24,8 +24,8 @@ export function Log({ query }) {
       <${Actions} run=${run} control=${!!about.value && about.value.control} onEnd=${(/** @type {Error | null} */ error) => {
         fail(error);
         all.again();
-      }} />${run.error && html`<span class="error">${plain(run.error)}</span>`}</div>`)}
-    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
+      }} />${run.error && html`<span class="error">${plain(local(run.error))}</span>`}</div>`)}
+    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(local(failed.message))}</p>`}
     <${Lines} key=${id} id=${id} />`;
 }
 
@@ -51,7 +51,7 @@ function Lines({ id }) {
   useEvery(RELOAD, read);
   useLayoutEffect(() => { if (bottom.current && box.current) box.current.scrollTop = box.current.scrollHeight; }, [text]);
   if (elsewhere) return html`<p class="panel">${t("log.elsewhere")}</p>`;
-  if (error && !text) return html`<p class="panel">${plain(error.message)}</p>`;
+  if (error && !text) return html`<p class="panel">${plain(local(error.message))}</p>`;
   return html`<div class="panel text mono log" ref=${box} tabindex="0" role="region" aria-label=${t("page.log")}
     onScroll=${(/** @type {any} */ e) => { bottom.current = e.currentTarget.scrollTop + e.currentTarget.clientHeight > e.currentTarget.scrollHeight - 30; }}>${visible(text)}</div>`;
 }

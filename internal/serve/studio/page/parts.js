@@ -10,7 +10,7 @@
 // - A Table shows only the rows that are visible; all rows have the height ROW.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { t } from "./words.js";
+import { local, roleOf, t } from "./words.js";
 
 // ---- numbers ----
 
@@ -241,21 +241,21 @@ export function useKeys(actions) {
 
 /** Loaded shows that data is loading or why it did not. @param {{data: {value?: unknown, error?: Error, again: () => void}}} props */
 export function Loaded({ data }) {
-  if (data.error) return html`<p class="error" role="alert">${plain(data.error.message)} <button onClick=${data.again}>${t("app.retry")}</button></p>`;
+  if (data.error) return html`<p class="error" role="alert">${plain(local(data.error.message))} <button onClick=${data.again}>${t("app.retry")}</button></p>`;
   return data.value === undefined ? html`<p class="muted" role="status">${t("app.loading")}</p>` : null;
 }
 
 /** Damaged lists what a reply left out. @param {{lines?: string[] | null}} props */
 export function Damaged({ lines }) {
   if (!lines || !lines.length) return null;
-  return html`<details class="damaged"><summary>${t("app.damaged")} ${lines.length}</summary><ul>${lines.map((line) => html`<li>${plain(line)}</li>`)}</ul></details>`;
+  return html`<details class="damaged"><summary>${t("app.damaged")} ${lines.length}</summary><ul>${lines.map((line) => html`<li>${plain(local(line))}</li>`)}</ul></details>`;
 }
 
 /** State shows a run's state as a colour and a word. @param {{run: Run}} props */
 export function State({ run }) {
   const known = ["running", "waiting", "finished", "stopped", "failed", "killed"].includes(run.state) ? run.state : "unknown";
-  const word = known === "waiting" && run.waiting ? t("state.waiting.for", { who: plain(run.waiting) }) : t("state." + known);
-  return html`<span class="state state-${known}" title=${plain(run.error || word)}><i aria-hidden="true"></i><span>${word}</span></span>`;
+  const word = known === "waiting" && run.waiting ? t("state.waiting.for", { who: plain(roleOf(run.waiting)) }) : t("state." + known);
+  return html`<span class="state state-${known}" title=${plain(local(run.error) || word)}><i aria-hidden="true"></i><span>${word}</span></span>`;
 }
 
 /** The button and the list of a Menu get an id. */

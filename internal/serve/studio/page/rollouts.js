@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys } from "./parts.js";
 import { Flags, Mark, Scroll, Truth, fromThere, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
 import { commonStart } from "./diff.js";
-import { t } from "./words.js";
+import { local, roleOf, t } from "./words.js";
 
 /** What the choice "which" shows. @type {Record<string, (of: Rollout) => boolean>} */
 const kinds = {
@@ -230,10 +230,11 @@ function Lost({ title, all, search }) {
   return html`<section class="panel failures"><h2>${title}</h2>
     ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
       <summary>${f.kind !== "dropped" && html`<span class="flag bad">${plain(f.kind)}</span>`}${
-        f.role && f.role !== "explorer" && html`<span class="flag">${plain(f.role)}</span>`} ${t("answer.task")} ${plain(f.task)}, ${
+        f.role && f.role !== "explorer" && html`<span class="flag">${plain(roleOf(f.role))}</span>`} ${
+        t("answer.task")} ${plain(f.task)}, ${
         t("answer.run", { run: f.run })}${f.kind !== "dropped" && html`, ${t("rollouts.retries", { n: f.retries })}`}:${" "}
-        <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
-      <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
+        <span class="error">${plain(local(f.reason.split("\n")[0].slice(0, 300)))}</span></summary>
+      <p class="muted">${plain(roleOf(f.role))} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
       ${f.reason.includes("\n") && html`<${Scroll} label=${t("rollouts.reason")}><${Text} text=${f.reason} /><//>`}
       ${!f.prompt_text && f.question && html`<h3>${t("answer.question")}</h3>
         <${Scroll} label=${t("answer.question")}><${Text} text=${f.question} /><//>`}

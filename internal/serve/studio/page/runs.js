@@ -7,7 +7,7 @@ import { Damaged, Loaded, Menu, Spark, State, Table, ago, duration, finding, mom
   useEvery } from "./parts.js";
 import { href } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 const RELOAD = 4000; // milliseconds
 
@@ -112,7 +112,7 @@ export function Runs({ query, go }) {
       <button class=${chosen.length ? "primary" : ""} disabled=${!chosen.length} onClick=${() => go("curves", { run: chosen })}>${t("page.curves")}</button>
       <button disabled=${chosen.length < 2 || chosen.length > api.MOST_COMPARED} title=${t("runs.compare", { most: api.MOST_COMPARED })} onClick=${() => go("compare", { run: chosen })}>${t("page.compare")}</button>
     </div>
-    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
+    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(local(failed.message))}</p>`}
     <${Loaded} data=${data} />
     <${Damaged} lines=${data.value && data.value.damaged} />
     ${data.value && !all.length && html`<p class="panel">${t("runs.none", { dir: about.value ? plain(about.value.dir) : "" })}</p>`}
@@ -161,7 +161,7 @@ function columnsOf(remarks, edit, acts, does, runs, isOpen) {
   const columns = [
     { key: "state", title: t("runs.state"), value: (row) => row.run.state, cell: (row) => row.kind === "run" || row.kind === "stages" ?
       html`<${State} run=${row.run} />${
-      row.run.error && html`<small class="error" title=${plain(row.run.error)}>${plain(row.run.error)}</small>`}` : html`<${States}
+      row.run.error && html`<small class="error" title=${plain(local(row.run.error))}>${plain(local(row.run.error))}</small>`}` : html`<${States}
         runs=${row.runs} />` },
     { key: "name", title: t("runs.name"), value: (row) => row.name, cell: (row) => html`<${Name} row=${row} toggle=${does.toggleOpen} />` },
     { key: "actions", title: html`<span class="sr">${t("runs.actions")}</span>`, cell: (row) => html`<${Menu} key=${row.id}

@@ -5,7 +5,7 @@ import { duration, number, percent, plain, visible } from "./parts.js";
 import { measuresOf, strength } from "./measures.js";
 import { placed } from "./sequence.js";
 import { tint } from "./tokens.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 /**
  * @typedef {object} Said an answer
@@ -30,7 +30,7 @@ export function Answer({ said, shaded }) {
     ${shaded && said.tokens.length ? html`<${Shaded} said=${said} />` : html`
       ${said.thought && html`<div class="text thought" dir="auto">${visible(said.thought)}</div>`}
       ${said.text && html`<div class="text" dir="auto">${visible(said.text)}</div>`}`}
-    ${said.error && html`<p class="error" role="alert">${plain(said.error)}</p>`}
+    ${said.error && html`<p class="error" role="alert">${plain(local(said.error))}</p>`}
   </div>`;
 }
 

@@ -7,7 +7,7 @@ import { Loaded, duration, number, plain, short, useData, useEvery, visible } fr
 import { parse } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { Legend } from "./tokens.js";
-import { t } from "./words.js";
+import { local, t } from "./words.js";
 
 const LOADS = 500, RESTS = 3000; // milliseconds between looks at the models
 
@@ -89,7 +89,7 @@ function Talking({ query, go }) {
       <button disabled=${!talked.turns.length} onClick=${clear}>${t("talk.clear")}</button>
     </div>
     <${Sampling} query=${query} go=${go} />
-    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
+    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(local(failed.message))}</p>`}
     <${Turns} shaded=${shaded} />
     <${Ask} models=${models} query=${query} />`;
 }
@@ -116,13 +116,13 @@ function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
         <option value="">${t("choose.run")}</option>${runs.map((r) => html`<option value=${r.id}>${plain(r.id)}</option>`)}</select>
       <select aria-label=${`${t("talk.model")}, ${label}`} value=${name} onChange=${(/** @type {any} */ e) => choose(run, e.target.value)}>
         <option value="">${t("talk.choose")}</option>
-        ${models.map((m) => html`<option value=${m.name} disabled=${!!m.why} title=${plain(m.why || m.path)}>
+        ${models.map((m) => html`<option value=${m.name} disabled=${!!m.why} title=${plain(local(m.why) || m.path)}>
           ${nameOf(m)}</option>`)}</select>
       ${live ? html`<button title=${t("talk.unload.title")} onClick=${unload}>${t("talk.unload")}</button>`
         : html`<button class="primary" disabled=${!run || !name} onClick=${() => act(() => api.load(run, name, length))}>
           ${t("talk.load")}</button>`}
     </div>
-    ${found.error && html`<p class="error" role="alert">${plain(found.error.message)}</p>`}
+    ${found.error && html`<p class="error" role="alert">${plain(local(found.error.message))}</p>`}
     ${run && found.value && !models.some((m) => !m.why) && html`<p class="muted">${t("talk.none")}</p>`}
     ${loaded && html`<${State} of=${loaded} />`}
   </section>`;
@@ -141,7 +141,7 @@ const bytes = (n) => n <= 0 ? "–" : n < 2 ** 30 ? number(n / 2 ** 20, 3) + " M
 /** State says how far a model is. @param {{of: TalkModel}} props */
 function State({ of }) {
   if (of.state === "ended") {
-    const why = of.error ? plain(of.error) : t("talk.wanted");
+    const why = of.error ? plain(local(of.error)) : t("talk.wanted");
     return html`<p class=${of.error ? "error" : "muted"} role="status">${t("talk.ended", { why })}</p>`;
   }
   const says = t("talk." + of.state, {

@@ -2,12 +2,12 @@
 
 import { html, useRef, useState } from "./vendor/preact.js";
 import { finding, plain } from "./parts.js";
-import { t } from "./words.js";
+import { localDoc, t } from "./words.js";
 
 /** @param {{all: Template[], onChoose: (template: Template) => void}} props */
 export function Templates({ all, onChoose }) {
   const [search, find] = useState(""), details = useRef(/** @type {HTMLDetailsElement | null} */ (null));
-  const fits = finding(search), shown = all.filter((of) => fits(of.name + " " + of.doc));
+  const fits = finding(search), shown = all.filter((of) => fits(of.name + " " + of.doc + " " + localDoc(of.doc)));
   const close = () => {
     if (!details.current) return;
     details.current.open = false;
@@ -20,7 +20,7 @@ export function Templates({ all, onChoose }) {
       <div class="row"><input type="search" class="filter" value=${search} placeholder=${t("config.template.search")} aria-label=${t("config.template.search")}
         onInput=${(/** @type {any} */ e) => find(e.target.value)} />
         <span class="muted" role="status">${t("rollouts.shown", { n: shown.length, of: all.length })}</span></div>
-      <ul>${shown.map((of) => html`<li key=${of.name}><button onClick=${() => { close(); onChoose(of); }}><b>${plain(of.name)}</b> ${facts(of)}<span class="muted">${plain(of.doc)}</span></button></li>`)}</ul>
+      <ul>${shown.map((of) => html`<li key=${of.name}><button onClick=${() => { close(); onChoose(of); }}><b>${plain(of.name)}</b> ${facts(of)}<span class="muted">${plain(localDoc(of.doc))}</span></button></li>`)}</ul>
     </div>
   </details>`;
 }

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { Advice } from "./advice.js";
 import { Damaged, Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize, useTheme } from "./parts.js";
 import { awaited, laneGap, place, spanAt, spanHeight, ticks, within, zoom } from "./lanes.js";
-import { t } from "./words.js";
+import { local, roleOf, t } from "./words.js";
 
 /** @typedef {import("./lanes.js").Lane} Lane */
 /** @typedef {[number, number]} Range */
@@ -138,14 +138,14 @@ function Lanes({ lanes, range, first, width, show, pan, zoomed, whole, choose })
 }
 
 /** @param {import("./lanes.js").Placed} of */
-const laneName = (of) => of.name && of.name !== of.role ? `${of.role} · ${kindOf(of.name)}` : of.role;
+const laneName = (of) => of.name && of.name !== of.role ? `${roleOf(of.role)} · ${kindOf(of.name)}` : roleOf(of.role);
 
 /** kindOf is a kind in the language of the page. @param {string} kind */
 const kindOf = (kind) => kind in colours || kind === "wait" ? t("time.kind." + kind) : plain(kind);
 
 /** said says in a line what a span is. @param {Lane} lane @param {Span} span */
 function said(lane, span) {
-  const what = span.kind === "wait" ? t("time.waits", { who: plain(lane.role), for: plain(span.for) }) : kindOf(span.kind) + (span.name ? " " + plain(span.name) : "");
+  const what = span.kind === "wait" ? t("time.waits", { who: plain(roleOf(lane.role)), for: plain(roleOf(span.for)) }) : kindOf(span.kind) + (span.name ? " " + plain(span.name) : "");
   return [what, span.n > 1 ? t("time.merged", { n: span.n }) : "", duration((span.end - span.begin) / 1000), span.step ? t("step.n", { step: span.step }) : "", plain(span.id || "")].filter(Boolean).join(" · ");
 }
 
@@ -188,7 +188,7 @@ function draw(canvas, placed, range, first, width, height, hot) {
           c.globalAlpha = 1;
           c.strokeRect(left + 0.5, top + 0.5, Math.max(0.5, wide - 1), spanHeight - 3);
           if (wide > 24 && x(span.end) <= width) arrows.push({ span, from: p, x: x(span.end), y: top });
-          if (wide > 90) label(c, color("--ink"), plain(span.for), left + 4, top, wide - 8);
+          if (wide > 90) label(c, color("--ink"), plain(roleOf(span.for)), left + 4, top, wide - 8);
           drawn = left + wide;
           continue;
         }
@@ -234,7 +234,7 @@ function Chosen({ run, of, go }) {
       const found = await trainedStep(run, of.span);
       if (found) go("tokens", { run, step: found.step, rollout: found.id });
       else setState(t("time.untraced"));
-    } catch (error) { setState(plain(/** @type {Error} */ (error).message)); }
+    } catch (error) { setState(plain(local(/** @type {Error} */ (error).message))); }
   };
   return html`<p class="panel row" role="status"><span>${said(of.lane, of.span)}</span>
     ${of.span.id && of.span.n <= 1 && html`<button onClick=${open}>${t("time.open")}</button>`}<span class="muted">${state}</span></p>`;
@@ -283,7 +283,7 @@ function Share({ spans }) {
 /** waitOf says a wait in the language of the page. @param {string} wait */
 function waitOf(wait) {
   const [who, whom] = plain(wait).split(" waits for ");
-  return whom === undefined ? who : t("time.waits", { who, for: whom });
+  return whom === undefined ? roleOf(who) : t("time.waits", { who: roleOf(who), for: roleOf(whom) });
 }
 
 /** Slowest lists the longest rollouts in sight; keys open them, too. @param {{lanes: Lane[], choose: (of: {lane: Lane, span: Span}) => void}} props */
@@ -292,6 +292,6 @@ function Slowest({ lanes, choose }) {
     .sort((a, b) => (b.span.end - b.span.begin) - (a.span.end - a.span.begin)).slice(0, 8), [lanes]);
   return html`<section class="panel"><h2>${t("time.slowest")}</h2>
     ${longest.length ? html`<table class="measured"><tbody>${longest.map((of) => html`<tr><th scope="row"><button class="link" onClick=${() => choose(of)}>${plain(of.span.id)}</button></th>
-      <td>${duration((of.span.end - of.span.begin) / 1000)}</td><td class="muted">${plain(of.lane.role)}</td></tr>`)}</tbody></table>` : html`<p class="muted">${t("time.zoomin")}</p>`}
+      <td>${duration((of.span.end - of.span.begin) / 1000)}</td><td class="muted">${plain(roleOf(of.lane.role))}</td></tr>`)}</tbody></table>` : html`<p class="muted">${t("time.zoomin")}</p>`}
   </section>`;
 }

@@ -1,6 +1,7 @@
 // The strings of the page, one table a language. t("key", {n: 3}) gives the string with its parameters; a pair of strings is singular and plural, chosen by n.
 // A line holds one key, and both tables have the same keys in the same order: a test compares them. Each page has its section.
-// Names of metrics, keys of the configuration and what comes from files are shown as they are.
+// Names of metrics, keys of the configuration and what comes from files are shown as they are. What the server says goes through local,
+// descriptions through localDoc: their Chinese is in zh/, by the English.
 
 /** @type {Record<string, string | [string, string]>} */
 const en = {
@@ -9,6 +10,7 @@ const en = {
   "app.menu": "Menu",
   "app.pages": "Pages",
   "app.skip": "Skip to the content",
+  "app.where": "Where you are",
   "app.theme": "Light or dark",
   "app.theme.auto": "as the system",
   "app.theme.light": "light",
@@ -58,6 +60,10 @@ const en = {
   "state.failed": "failed",
   "state.killed": "killed",
   "state.unknown": "unknown",
+  // who works in a run
+  "role.trainer": "trainer",
+  "role.explorer": "explorer",
+  "role.evaluation": "evaluation",
   // time
   "ago.now": "just now",
   "ago.minutes": "{n} min ago",
@@ -507,6 +513,7 @@ const zh = {
   "app.menu": "菜单",
   "app.pages": "页面",
   "app.skip": "跳到内容",
+  "app.where": "当前位置",
   "app.theme": "浅色或深色",
   "app.theme.auto": "跟随系统",
   "app.theme.light": "浅色",
@@ -556,6 +563,10 @@ const zh = {
   "state.failed": "失败",
   "state.killed": "被终止",
   "state.unknown": "未知",
+  // who works in a run
+  "role.trainer": "训练端",
+  "role.explorer": "探索端",
+  "role.evaluation": "评估",
   // time
   "ago.now": "刚刚",
   "ago.minutes": "{n} 分钟前",
@@ -1010,15 +1021,36 @@ document.documentElement.lang = language;
 /** The language that is shown. */
 export const spoken = () => language;
 
+/** The Chinese of what the program says, which only a Chinese page loads. @type {typeof import("./zh.js") | null} */
+let chinese = null;
+
+/** ready loads what the language needs. Without it the program's own sentences stay English. */
+export async function ready() {
+  if (language === "zh") chinese = await import("./zh.js").catch(() => null);
+}
+
 /**
- * speak changes the language; the shell draws all anew.
+ * speak changes the language; when it is ready, the shell draws all anew.
  * @param {Language} to
  */
 export function speak(to) {
   language = to;
   document.documentElement.lang = to;
   localStorage.setItem("language", to);
+  return ready();
 }
+
+/** local returns a sentence of the server in the language that is shown. @param {string} text @returns {string} */
+export const local = (text) => language === "zh" && chinese ? chinese.sentence(String(text ?? "")) : text;
+
+/** roleOf names who works in a run, and what is waited for besides. @param {string} name such as "explorer 2" @returns {string} */
+export const roleOf = (name) => {
+  const [role] = /^[a-z]*/.exec(name) ?? [""], key = "role." + role;
+  return Object.hasOwn(en, key) ? t(key) + name.slice(role.length) : local(name);
+};
+
+/** localDoc returns the description of a key or a template in the language that is shown. @param {string} text @returns {string} */
+export const localDoc = (text) => language === "zh" && chinese ? chinese.description(text) : text;
 
 /**
  * t returns the string of a key in the language that is shown.

@@ -7,6 +7,7 @@ import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } f
 import { blocksOf, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
 import { nodeAt, proposals, treeOf } from "./schema.js";
 import { changed, context, entries, valueOf, reader } from "./yaml.js";
+import { checksum, formatOf, partsIn, sentence } from "./zh.js";
 
 test("what all texts begin with ends at a word", () => {
   for (const [texts, want] of [
@@ -263,4 +264,42 @@ test("the tokens of an answer lie over its text", () => {
   assert.deepEqual(pieces("x\ufffdy", "x", "\ufffd", "y"), [["x", 0, 1], ["\ufffd", 1, 2], ["y", 2, 3]]);
   assert.deepEqual(pieces("more than that", "more"), [["more", 0, 1], [" than that", 1, 1]]);
   assert.deepEqual(pieces("", "<|end|>"), [["", 0, 1]]);
+});
+
+test("what the server says is found by its format, and its parts are put into the Chinese", () => {
+  for (const [text, want] of [
+    ['the run "a: b, \\"c\\"" has kept no configuration', '运行 "a: b, \\"c\\"" 没有保存配置'],
+    ["run is given 1 times: name 2 to 16 runs", "给出了 1 次 run：请给出 2 至 16 个运行"],
+    ["limit is x: want 1 to 9", "limit is x: want 1 to 9"], // no number: another sentence
+    ["width is 0: want 1 to 5000 pixels", "width 是 0：应为 1 至 5000 像素"],
+    ["the run's configuration cannot be read: open /a/b: no such file or directory", "无法读取此运行的配置：打开 /a/b：没有这样的文件或目录"],
+    ["config.yaml:3: buffer.batch_size: the studio ends", "config.yaml:3: buffer.batch_size: 工作室正在结束"],
+    ["the studio ends; wait for it", "工作室正在结束；请等待"],
+    ['the run "the studio ends" is gone', '运行 "the studio ends" 已不存在'], // a name is a name
+    ["  wait for it      the studio ends", "  请等待           工作室正在结束"],
+    ["is 7, must be more than 0 and at most 1", "是 7，应为大于 0 且至多 1"],
+    ['unknown algorithm "grppo"; did you mean "grpo"?', '未知的 algorithm "grppo"；是否指 "grpo"？'],
+    ["cpu, because trainer.trainer_type is auto", "cpu，因为 trainer.trainer_type 是 auto"],
+    ["  memory       about 142.9 MiB of 21.4 GiB that are available", "  内存         约 142.9 MiB，可用 21.4 GiB"],
+    ["                   1.6 MiB  weights (float32)", "                   1.6 MiB  权重（float32）"],
+    ["a sentence that has no Chinese, because nobody wrote it", "a sentence that has no Chinese, because nobody wrote it"],
+    ["", ""], ["%s", "%s"], ["constructor", "constructor"], ["toString: valueOf", "toString: valueOf"],
+  ]) assert.equal(sentence(text), want);
+});
+
+test("a format is compared once: no text makes it try again and again", () => {
+  assert.deepEqual(partsIn(formatOf("%s is %d of %[1]s, 100 %%"), "a is 3 of a, 100 %"), ["a", "3"]);
+  assert.equal(partsIn(formatOf("%s is %d of %[1]s"), "a is 3 of b"), null);
+  assert.deepEqual(partsIn(formatOf("%q and %s"), "`a and b` and c"), ["`a and b`", "c"]);
+  assert.equal(partsIn(formatOf("%q and %s"), '"a and b'), null);
+  for (const part of ["a is ", ": ", "; ", ", ", '"', "is is ", "the run ", "%s ", " (", '": '])
+    assert.equal(typeof sentence(part.repeat(8000 / part.length).trim() + "."), "string");
+  const long = "the studio ends; ".repeat(1000);
+  assert.equal(sentence(long), long);
+});
+
+test("a description is found by its checksum", () => {
+  assert.equal(checksum(""), "811c9dc5");
+  assert.equal(checksum("a"), "e40c292c");
+  assert.equal(checksum("KL 散度"), "f7fb2a27");
 });
