@@ -207,6 +207,9 @@ func (f *evalFlags) configuration(cmd *cobra.Command, dir string, args []string)
 		cfg, err = f.load(append(args, "monitor.monitor_type=[jsonl]", "monitor.monitor_args={}")) // no service hears of it
 		return cfg, "", err
 	}
+	if err := f.data.openData(cmd); err != nil {
+		return nil, "", err
+	}
 	if err := f.data.columns(cmd); err != nil {
 		return nil, "", err
 	}
