@@ -1,11 +1,7 @@
 package monitor
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,47 +61,18 @@ type LogRecord struct {
 	Failure *trace.Failure // nil for a line
 }
 
-// readSaid reads lines for people from an offset on, and returns where to go on. A line without a time
-// has the time of the one before it.
-func readSaid(dir string, from int64) (logs []LogRecord, end int64, err error) {
-	file, err := os.Open(filepath.Join(dir, rundir.MessagesFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, from, nil
-	}
-	if err != nil {
-		return nil, from, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.NewSectionReader(file, from, maxBytes))
-	if err != nil {
-		return nil, from, err
-	}
-	whole := bytes.LastIndexByte(data, '\n') + 1
-	if whole == 0 && len(data) == maxBytes {
-		whole = len(data) // a line that is too long comes in pieces
-	}
-	at := time.Now()
-	for line := range strings.Lines(string(data[:whole])) {
-		line = strings.TrimSuffix(line, "\n")
-		stamp, text, _ := strings.Cut(line, " ")
-		if t, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
-			at = t
-		} else {
-			text = line
-		}
-		logs = append(logs, LogRecord{Time: at, Text: text})
-	}
-	return logs, from + int64(whole), nil
-}
-
 // nextLogs returns the next lines for people and failed rollouts for the sink.
 func (f *Follower) nextLogs() (b Batch, then position, more bool, err error) {
 	if !f.sink.Takes().Logs {
 		return b, then, false, nil
 	}
 	then = f.tail.at
-	if b.Logs, then.Said, err = readSaid(f.run.Dir, then.Said); err != nil {
+	var said []rundir.Message
+	if said, then.Said, err = rundir.ReadMessages(f.run.Dir, then.Said, maxBytes); err != nil {
 		return b, then, false, err
+	}
+	for _, line := range said {
+		b.Logs = append(b.Logs, LogRecord{Time: line.Time, Text: line.Text})
 	}
 	part, err := trace.NextFailures(f.run.traceDir(), then.Failed)
 	if more, err = hasMore(part, then.Failed, err); err != nil && !more {

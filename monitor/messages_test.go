@@ -20,7 +20,7 @@ func TestReadSaid(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	logs, end, err := readSaid(dir, 0)
+	logs, end, err := rundir.ReadMessages(dir, 0, maxBytes)
 	if err != nil || end != int64(strings.LastIndex(text, "\n")+1) || len(logs) != 3 {
 		t.Fatalf("%v up to %d, %v", logs, end, err)
 	}
@@ -29,10 +29,10 @@ func TestReadSaid(t *testing.T) {
 		logs[2].Text != "WARNING: two" {
 		t.Errorf("%v", logs)
 	}
-	if logs, again, err := readSaid(dir, end); len(logs) != 0 || again != end || err != nil {
+	if logs, again, err := rundir.ReadMessages(dir, end, maxBytes); len(logs) != 0 || again != end || err != nil {
 		t.Errorf("%v up to %d, %v", logs, again, err)
 	}
-	if logs, end, err := readSaid(t.TempDir(), 7); logs != nil || end != 7 || err != nil {
+	if logs, end, err := rundir.ReadMessages(t.TempDir(), 7, maxBytes); logs != nil || end != 7 || err != nil {
 		t.Errorf("without a file: %v, %d, %v", logs, end, err)
 	}
 }
@@ -51,7 +51,7 @@ func FuzzSaid(f *testing.F) {
 			if err := os.WriteFile(filepath.Join(dir, rundir.MessagesFile), data[:size], 0o644); err != nil {
 				t.Fatal(err)
 			}
-			logs, end, err := readSaid(dir, at)
+			logs, end, err := rundir.ReadMessages(dir, at, maxBytes)
 			if err != nil || end < at || end > int64(size) {
 				t.Fatalf("from %d to %d of %d: %v", at, end, size, err)
 			}
@@ -59,7 +59,7 @@ func FuzzSaid(f *testing.F) {
 				if l.Time.IsZero() && !strings.Contains(string(data), "0001-01-01") {
 					t.Errorf("%q has no time", l.Text)
 				}
-				if text := parseFields(t, (&otel{}).log(0, l)).sub(5).bytes[1]; !utf8.Valid(text) {
+				if text := parseFields(t, (&otel{}).log(0, LogRecord{Time: l.Time, Text: l.Text})).sub(5).bytes[1]; !utf8.Valid(text) {
 					t.Errorf("%q is no text", text)
 				}
 			}

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // EvalVersion is the metric with the version of the weights that an evaluation measured.
-const EvalVersion = "eval/model_version"
+const EvalVersion = rundir.EvalVersion
 
 // evalSeed makes evaluations draw other random numbers than training at the same step.
 const evalSeed = 0x6576616c

@@ -52,11 +52,27 @@ func Final(dir, metric string, step int64) (float64, bool, error) {
 func mainMetric(groups []*group) string {
 	for _, stage := range slices.Backward(stageNames(groups)) {
 		evaluations, others := metricsOf(stage, groups)
+		slices.SortStableFunc(evaluations, ByWeight)
 		if names := slices.Concat(evaluations, others); len(names) > 0 {
 			return names[0]
 		}
 	}
 	return ""
+}
+
+// ByWeight orders evaluations: first accuracies, then rewards, then parts of a reward such as the turns of a game, which
+// say less of a run.
+func ByWeight(a, b string) int {
+	weight := func(name string) int {
+		switch {
+		case strings.Contains(name, "/accuracy/"):
+			return 0
+		case strings.Contains(name, "/reward/"):
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(weight(a), weight(b)), strings.Compare(a, b))
 }
 
 // MainMetric returns the metric by which the run in dir is judged: its first evaluation, or else its

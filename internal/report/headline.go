@@ -3,9 +3,12 @@ package report
 import (
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // ranked is a group in the first table of a page of several: the best stands first.
@@ -36,6 +39,7 @@ func (p *Page) rankAll() error {
 	if metric == "" {
 		return nil
 	}
+	defer func() { p.Weights = weights(p.Groups[0]) }() // ranked by then
 	begin, end := span(p.Runs)
 	took := " in " + brieflyTook(end.Sub(begin))
 	if len(p.Groups) == 1 {
@@ -76,6 +80,19 @@ func (p *Page) rankAll() error {
 	}
 	p.Headline += fmt.Sprintf(". %d runs%s.", len(p.Runs), took)
 	return nil
+}
+
+// weights says where the best checkpoints of a group's runs are (trainer.keep_best).
+func weights(g *group) (lines []string) {
+	for _, r := range g.Runs {
+		for _, s := range slices.Backward(r.stages) {
+			if best, err := rundir.ReadBest(filepath.Join(r.dir, filepath.FromSlash(s.name))); err == nil && best != nil {
+				lines = append(lines, fmt.Sprintf("%s, step %d, %s %.4g: %s", r.Name, best.Step, shortMetric(best.Metric), best.Value, best.Checkpoint))
+				break
+			}
+		}
+	}
+	return lines
 }
 
 // Title names the groups, or the sweep if they are many.

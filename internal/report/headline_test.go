@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -14,6 +16,12 @@ import (
 func evaluated(step, second int, right float64) string {
 	return fmt.Sprintf(`{"step":%d,"role":"explorer","time":"2026-01-02T15:04:%02d.000Z","metrics":{"eval/sums/accuracy/mean@1":%g,`+
 		`"eval/sums/finished_task_count":200}}`, step, second, right)
+}
+
+// game is the record of an evaluation that measures more than who has won.
+func game(second int, won float64) string {
+	return fmt.Sprintf(`{"step":%d,"role":"explorer","time":"2026-01-02T15:04:%02d.000Z","metrics":{"eval/games/branch_count/mean@2":0,`+
+		`"eval/games/reward/mean@2":%g,"eval/games/turns/mean@2":3}}`, second, second, won)
 }
 
 func TestHeadline(t *testing.T) {
@@ -24,6 +32,7 @@ func TestHeadline(t *testing.T) {
 		{"an evaluation", "sums/accuracy: 0.33 → 0.87 on 200 rows in 30 s.", []string{evaluated(0, 0, .33), evaluated(8, 30, .87)}},
 		{"one that fell", "sums/accuracy: 0.33 → 0.29, best 0.46 at step 4 on 200 rows in 20 s.",
 			[]string{evaluated(0, 0, .33), evaluated(4, 10, .46), evaluated(8, 20, .29)}},
+		{"a game", "games/reward: 0.25 → 0.5 in 9.0 s.", []string{game(0, .25), game(9, .5)}},
 		{"a reward", "rollout/reward: 0.25 → 0.5 in 1.0 s.", []string{explored(1, "0.25", "[]"), explored(2, "0.5", "[]")}},
 		{"a loss", "actor/final_loss: 2.5 → 1 in 0.0 s.", []string{
 			`{"step":1,"role":"trainer","time":"2026-01-02T15:03:00.000Z","metrics":{"actor/final_loss":2.5}}`,
@@ -42,6 +51,30 @@ func TestHeadline(t *testing.T) {
 				t.Errorf("%q, want %q", p.Headline, test.want)
 			}
 		})
+	}
+}
+
+// The page says where the best weights are, also after the evaluations have fallen.
+func TestPageNamesTheBestWeights(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	writeStage(t, filepath.Join(dir, "rl", "monitor"), evaluated(0, 0, .33), evaluated(4, 10, .46), evaluated(8, 20, .29), "")
+	best := `{"metric":"eval/sums/accuracy/mean@1","evaluations":[{"version":4,"value":0.46},{"version":8,"value":0.29}]}`
+	stage := filepath.Join(dir, "rl")
+	if err := os.WriteFile(filepath.Join(stage, rundir.BestFile), []byte(best), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	path := rundir.Checkpoint(stage, 4)
+	for _, want := range [][]string{nil, {"run, step 4, sums/accuracy 0.46: " + path}} {
+		p, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(p.Weights, want) {
+			t.Errorf("the page says %q, want %q", p.Weights, want)
+		}
+		if err := durable.WriteDir(path, durable.Seal); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

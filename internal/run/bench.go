@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // bench evaluates the base model and every checkpoint, or only the newest.
@@ -188,7 +189,7 @@ func (o *EvaluateOptions) choose(sets []*explorer.Taskset) ([]*explorer.Taskset,
 // newestModel returns the checkpoint of a stage that stands for it, the best one or the newest; "" if there is none.
 func newestModel(stage *config.Settled) (path string, step int64, err error) {
 	dir := checkpoint.Dir{Path: stage.CheckpointJobDir}
-	best, err := dir.Best()
+	best, err := rundir.ReadBest(dir.Path)
 	if err != nil {
 		return "", 0, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // keepsBest makes the run rl keep its best checkpoint and end early.
@@ -30,7 +30,7 @@ func (s *killing) keepsAsWhole(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the checkpoints are %v, want %v", got, want)
 	}
-	best, err := (&checkpoint.Dir{Path: s.p.job()}).Best()
+	best, err := rundir.ReadBest(s.p.job())
 	if err != nil || best == nil {
 		t.Fatal(best, err)
 	}
@@ -127,7 +127,7 @@ func TestAStageHandsOnItsBest(t *testing.T) {
 	if n := len(values); n >= 30 || values[n-1] < b.Value || values[n-2] < b.Value {
 		t.Errorf("ended with %v", values)
 	}
-	var known checkpoint.Evaluations
+	var known rundir.Evaluations
 	text, err := os.ReadFile(filepath.Join(p.job(), "best.json"))
 	if err != nil || json.Unmarshal(text, &known) != nil || !known.Lower || len(known.All) != len(values) {
 		t.Errorf("%s, %v", text, err)

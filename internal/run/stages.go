@@ -195,8 +195,7 @@ func (d *stageDone) summary(cfg *config.Settled, name string) (record.StageSumma
 	err := sum.Recall(cfg.Monitor.CacheDir)
 	sum.Steps = d.Steps
 	if cfg.Trainer.KeepBest != "" && err == nil {
-		dir := checkpoint.Dir{Path: cfg.CheckpointJobDir}
-		sum.Best, err = dir.Best()
+		sum.Best, err = rundir.ReadBest(cfg.CheckpointJobDir)
 	}
 	return sum, err
 }

@@ -4,14 +4,11 @@ package checkpoint
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -97,34 +94,13 @@ func (d *Dir) finish(newest int64) error {
 
 // Of returns the directory of a step's checkpoint.
 func (d *Dir) Of(step int64) string {
-	return filepath.Join(d.Path, rundir.StepPrefix+strconv.FormatInt(step, 10))
+	return rundir.Checkpoint(d.Path, step)
 }
 
 // Steps lists the steps of the checkpoints that are whole, the oldest first.
 func (d *Dir) Steps() ([]int64, error) {
-	all, err := d.all()
+	all, err := rundir.Checkpoints(d.Path)
 	return slices.DeleteFunc(all, func(step int64) bool { return durable.Missing(d.Of(step)) != "" }), err
-}
-
-// all lists the checkpoints. It also lists those without some of their files: no kill leaves one,
-// but a user may have copied or removed it in part.
-func (d *Dir) all() ([]int64, error) {
-	entries, err := os.ReadDir(d.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var steps []int64
-	for _, e := range entries {
-		n, err := strconv.ParseInt(strings.TrimPrefix(e.Name(), rundir.StepPrefix), 10, 64)
-		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), rundir.StepPrefix) {
-			steps = append(steps, n)
-		}
-	}
-	slices.Sort(steps)
-	return steps, nil
 }
 
 // Latest reads the newest checkpoint; false means that there is none. It first finishes or removes
@@ -169,7 +145,7 @@ func (d *Dir) Before(step int64) (State, bool, error) {
 // newest returns the step of the last checkpoint that is whole; false means that there is none. It
 // tells people about later ones that are not whole.
 func (d *Dir) newest() (step int64, ok bool, err error) {
-	all, err := d.all()
+	all, err := rundir.Checkpoints(d.Path)
 	if err != nil {
 		return 0, false, err
 	}

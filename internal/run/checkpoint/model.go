@@ -157,7 +157,7 @@ func inRun(path string) string {
 	newest, when := "", time.Time{}
 	for _, stage := range stages {
 		d := Dir{Path: stage}
-		all, err := d.all()
+		all, err := rundir.Checkpoints(d.Path)
 		if err != nil || len(all) == 0 {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trainer"
 )
 
@@ -29,7 +30,7 @@ type best struct {
 	say      func(string)
 
 	mu   sync.Mutex
-	all  checkpoint.Evaluations
+	all  rundir.Evaluations
 	told bool
 }
 
@@ -44,11 +45,11 @@ func (c *Learner) KeepBest(o *trainer.Options, explores int64) (err error) {
 	var lower bool
 	b.metric, lower = s.Trainer.BestMetric()
 	b.set = strings.Join(strings.SplitN(b.metric, "/", 3)[:2], "/") + "/"
-	if b.all, err = c.Checkpoints.Evaluations(); err != nil {
+	if b.all, err = rundir.ReadEvaluations(c.Checkpoints.Path); err != nil {
 		return err
 	}
 	if b.all.Metric != b.metric || b.all.Lower != lower { // the values are of another metric
-		b.all = checkpoint.Evaluations{Metric: b.metric, Lower: lower}
+		b.all = rundir.Evaluations{Metric: b.metric, Lower: lower}
 	}
 	if explores > 0 {
 		b.measured = map[int64]bool{}
@@ -124,8 +125,7 @@ func HandOn(s *settle.Stage, sum *record.StageSummary, ended bool, say func(stri
 	if s.Trainer.KeepBest == "" || !s.Trains {
 		return nil
 	}
-	dir := checkpoint.Dir{Path: s.CheckpointJobDir}
-	if sum.Best, err = dir.Best(); err != nil || sum.Best == nil {
+	if sum.Best, err = rundir.ReadBest(s.CheckpointJobDir); err != nil || sum.Best == nil {
 		return err
 	}
 	if start := sum.Best.Start; start != nil {

@@ -188,7 +188,7 @@ type StageSummary struct {
 	Model      string    `json:"model"`      // directory that `trinity chat` opens; "" if the stage wrote none
 	Skipped    bool      `json:"skipped"`    // it was already complete
 
-	Best *checkpoint.Best `json:"best,omitempty"` // of trainer.keep_best; Model is then its model
+	Best *rundir.Best `json:"best,omitempty"` // of trainer.keep_best; Model is then its model
 
 	Made checkpoint.Provenance `json:"-"` // with what a run has made it
 

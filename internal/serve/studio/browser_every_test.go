@@ -22,6 +22,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/studio"
+	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -60,12 +61,63 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 				if len(ids) < 2 {
 					r.traced(20, 60)
 				}
+				if seed == 1 {
+					r.best(rundir.Evaluations{Metric: evaluation, All: []rundir.Evaluation{{Version: 60, Value: .5}}})
+					r.checkpoint(60)
+				}
+				if lr == "1e-5" {
+					r.said("WARNING: explorer step 20: " + evaluation + " is 0.2 and was 0.5 in the first evaluation, which is more than chance " +
+						"explains with 200 rows. Keep the best checkpoint (trainer.keep_best), or lower the learning rate")
+				}
 				r.end(monitor.Finished, "")
 				ids = append(ids, id)
 			}
 		}
 	}
 	return ids
+}
+
+// said notes a line for people.
+func (r *recorder) said(line string) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, rundir.Monitor, rundir.MessagesFile)
+	if err := os.WriteFile(path, []byte(began.Format(time.RFC3339)+" "+line+"\n"), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// played records the rollouts of an agent: turns, calls of a tool, and what the tool said.
+func (r *recorder) played(steps ...int) {
+	r.t.Helper()
+	texts := []string{
+		"<|im_start|>", "user\n", "How many lamps can I buy for 100 €?", "<|im_end|>", "\n", "assistant\n",
+		"<tool_call>", `{"name": "price", "arguments": {"item": "lamp"}}`, "</tool_call>", "tool\n", "a lamp costs 8 €, 12 in stock",
+		"You can buy ", "12.", "13.",
+	}
+	w, err := trace.New(trace.Options{
+		Dir: filepath.Join(r.dir, rundir.Traces), Spans: true,
+		Text: func(token int32) string { return texts[token] }, Say: func(line string) { r.t.Error(line) },
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, n := range steps {
+		var all []trinity.TrainedExperience
+		for run := range 4 {
+			tokens := []int32{0, 1, 2, 3, 4, 0, 5, 6, 7, 8, 3, 4, 0, 9, 10, 3, 4, 0, 5, 11, int32(12 + run%2), 3}
+			e := rollout(n, "shop/1", run, texts, tokens)
+			e.Prompt, e.Truth, e.Response = texts[2], "12", texts[11]+texts[12+run%2]
+			for i := range e.Mask {
+				e.Mask[i] = i >= 7 && i < 11 || i > 18
+			}
+			all = append(all, e)
+		}
+		w.Trained(trinity.Trained{Step: int64(n), Experiences: all})
+		r.written(n)
+	}
+	if err := w.Close(); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // allKinds records what a studio has to show: a sweep, an agent, a run that fails, one with stages, one that trains on
@@ -77,7 +129,7 @@ func allKinds(t *testing.T, root string) (ids []string) {
 	for n := 1; n <= 20; n++ {
 		agent.step(n, .5*learnt(n, 1))
 	}
-	agent.traced(10, 20)
+	agent.played(10, 20)
 	agent.end(monitor.Finished, "")
 	for i, stage := range []string{"warmup", "rl"} {
 		r := record(t, root, "laptop/two_stages/"+stage, fmt.Sprintf("algorithm: {algorithm_type: %s}\n", []string{"sft", "grpo"}[i]))
@@ -124,12 +176,16 @@ func pagesOf(ids []string) []drawn {
 		{"curves", "curves?" + all, complete + " && " + says("maxrl · lr 2e-4 · seed 1")},
 		{"curves-groups", "curves?band=1&" + all, complete + " && " + says("maxrl · lr 2e-4 (2)")},
 		{"curves-live", "curves?run=laptop%2Flive", "document.querySelector('.u-over')"},
-		{"compare", "compare?" + all, "document.querySelectorAll('.values tr').length > 2 && document.querySelector('.ranked')"},
+		{"compare", "compare?" + all, "document.querySelectorAll('.values tr').length > 2 &&" +
+			" document.querySelector('.ranked') && document.querySelector('.weights code')"},
 		{"rollouts", "rollouts?step=20&" + one, says("sums/1")},
-		{"group", "group?step=20&" + one + task, says("make")},
+		{"group", "group?step=20&" + one + task, says("answer is")},
 		{"tokens", "tokens?step=20&" + one + first, says("three and four")},
 		{"time", "time?" + one, says("trainer")},
-		{"agent", "rollouts?step=20&run=laptop%2Fagent", says("sums/1")},
+		{"agent", "rollouts?step=20&run=laptop%2Fagent", says("shop/1")},
+		{"agent-group", "group?step=20&run=laptop%2Fagent&task=shop%2F1&explore_step=20", says("shop/1")},
+		{"agent-tokens", "tokens?step=20&run=laptop%2Fagent&rollout=" + url.QueryEscape(trinity.ExperienceID{Step: 20, Task: "shop/1"}.String()),
+			says("12 in stock")},
 		{"failed", "curves?run=laptop%2Ftoo_high_a_learning_rate", says("too_high")},
 		{"same-task", "compare?same=sums%2F1&run=" + url.QueryEscape(ids[0]) + "&run=" + url.QueryEscape(ids[1]),
 			"document.querySelectorAll('.beside article').length > 2"},

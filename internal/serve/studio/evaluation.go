@@ -14,10 +14,12 @@ import (
 type Evaluation struct {
 	Name  string `json:"name"`
 	First Number `json:"first"`
-	Best  Number `json:"best"`
+	Best  Number `json:"best"` // of a trained version, if one was evaluated
 	Step  int64  `json:"step"` // of the best value
-	Last  Number `json:"last"`
-	Falls bool   `json:"falls"` // less is better
+	// Version is that of the weights with the best value: the train step that made them.
+	Version int64  `json:"version"`
+	Last    Number `json:"last"`
+	Falls   bool   `json:"falls"` // less is better
 }
 
 // evaluated has the evaluations of a metrics.jsonl, up to a mark.
@@ -36,7 +38,7 @@ func (f *runFiles) evaluation() (best *Evaluation) {
 		if f.evals[dir] == nil {
 			f.evals[dir] = &evaluated{}
 		}
-		if e := f.evals[dir].read(dir); e != nil && (best == nil || e.Name < best.Name ||
+		if e := f.evals[dir].read(dir); e != nil && (best == nil || report.ByWeight(e.Name, best.Name) < 0 ||
 			e.Name == best.Name && report.Better(e.Name, float64(e.Best), float64(best.Best))) {
 			best = e
 		}
@@ -50,7 +52,7 @@ func (s *evaluated) read(dir string) (first *Evaluation) {
 		s.update(dir)
 	}
 	for name, e := range s.by {
-		if e != nil && (first == nil || name < first.Name) {
+		if e != nil && (first == nil || report.ByWeight(name, first.Name) < 0) {
 			first = e
 		}
 	}
@@ -82,26 +84,32 @@ func (s *evaluated) update(dir string) {
 		if pairs = found; err != nil {
 			return
 		}
+		version := h.Step
 		for _, p := range pairs {
-			if v, ok := rundir.ValueOf(p.Value); ok {
-				s.add(string(p.Name), h.Step, v)
+			if v, ok := rundir.ValueOf(p.Value); ok && string(p.Name) == rundir.EvalVersion {
+				version = int64(v)
+			}
+		}
+		for _, p := range pairs {
+			if v, ok := rundir.ValueOf(p.Value); ok && string(p.Name) != rundir.EvalVersion {
+				s.add(string(p.Name), h.Step, version, v)
 			}
 		}
 	})
 	s.At = rundir.MarkAt(f, s.At.Offset)
 }
 
-func (s *evaluated) add(name string, step int64, v float64) {
+func (s *evaluated) add(name string, step, version int64, v float64) {
 	e, known := s.by[name]
 	if !known && report.IsEvaluation(name) {
-		e = &Evaluation{Name: name, First: Number(v), Best: Number(v), Step: step, Falls: report.Better(name, 0, 1)}
+		e = &Evaluation{Name: name, First: Number(v), Best: Number(v), Step: step, Version: version, Falls: report.Better(name, 0, 1)}
 	}
 	s.by[name] = e
 	if e == nil {
 		return
 	}
-	if report.Better(name, v, float64(e.Best)) {
-		e.Best, e.Step = Number(v), step
+	if e.Version == 0 && version > 0 || (e.Version == 0) == (version == 0) && report.Better(name, v, float64(e.Best)) {
+		e.Best, e.Step, e.Version = Number(v), step, version
 	}
 	e.Last = Number(v)
 }

@@ -1,12 +1,16 @@
 package studio
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Bytes of a run's log that go into a reply: the first one has the log's end.
@@ -26,11 +30,18 @@ func (s *runs) log(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if started == "" { // what a terminal has shown is in no file
-		_, err := s.open(id)
-		return map[string]any{"started": false, "text": "", "cursor": 0, "reset": true}, err
+	dir, name := startDir(root, started), logFile
+	if started == "" { // a run keeps lines for people, and not all that it prints
+		run, err := s.open(id)
+		if err != nil {
+			return nil, err
+		}
+		dir, name = filepath.Join(run.dir, rundir.Monitor), rundir.MessagesFile
 	}
-	f, size, err := durable.OpenWithin(startDir(root, started), logFile)
+	f, size, err := durable.OpenWithin(dir, name)
+	if started == "" && errors.Is(err, fs.ErrNotExist) {
+		return map[string]any{"started": false, "text": "", "cursor": 0, "reset": true}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +60,7 @@ func (s *runs) log(r *http.Request) (any, error) {
 	}
 	text = wholeRunes(text)
 	valid := strings.ToValidUTF8(string(text), "\uFFFD")
-	return map[string]any{"started": true, "text": valid, "cursor": at + int64(len(text)), "reset": reset}, nil
+	return map[string]any{"started": started != "", "text": valid, "cursor": at + int64(len(text)), "reset": reset}, nil
 }
 
 // wholeRunes returns a text without the half of a character at its end.

@@ -46,7 +46,7 @@ func TestRunsOfASweep(t *testing.T) {
 	if got := runs[ids[3]].Sets; !reflect.DeepEqual(got, sets) {
 		t.Errorf("sets %+v, want %+v", got, sets)
 	}
-	eval := &Evaluation{Name: "eval/sums/accuracy/mean@1", First: .25, Best: .7, Step: 2, Last: .5}
+	eval := &Evaluation{Name: "eval/sums/accuracy/mean@1", First: .25, Best: .7, Step: 2, Version: 2, Last: .5}
 	if got := runs[ids[3]].Evaluation; !reflect.DeepEqual(got, eval) {
 		t.Errorf("evaluation %+v, want %+v", got, eval)
 	}

@@ -46,6 +46,8 @@ type Run struct {
 	Placed
 
 	Evaluation *Evaluation `json:"evaluation"` // null without one
+	Weights    *Weights    `json:"weights"`    // null without a checkpoint
+	Warnings   []string    `json:"warnings"`   // the newest lines with which it warned
 }
 
 // Number is a number that JSON may not have: those are words, as in metrics.jsonl.
@@ -165,6 +167,11 @@ func (f *runFiles) summary() (*Run, []string) {
 	run.nameStage(dir, set, described)
 	note(f.placed(run))
 	run.Evaluation = f.evaluation()
+	run.Weights, err = f.weights(run.Evaluation)
+	note(err)
+	warnings, err := f.warnings()
+	note(err)
+	run.Warnings = list(warnings)
 	touched = later(touched, modified(filepath.Join(dir, rundir.Traces)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
 	state, line := stateOf(dir, parts, touched, complete)

@@ -23,12 +23,14 @@ type runFiles struct {
 	tails  map[string]*tail // by monitor directory
 	newest map[string]*newest
 	evals  map[string]*evaluated
+	said   map[string]messages
 }
 
 // at returns the files of the run in a directory.
 func (s *runs) at(dir, id string) *runFiles {
 	f, _ := s.known.LoadOrStore(dir, &runFiles{
 		id: id, dir: dir, tails: map[string]*tail{}, newest: map[string]*newest{}, evals: map[string]*evaluated{},
+		said: map[string]messages{},
 	})
 	return f.(*runFiles)
 }

@@ -2,10 +2,11 @@
 
 import { html } from "./vendor/preact.js";
 import * as api from "./api.js";
-import { Loaded, State, finding, number, plain, series, useData } from "./parts.js";
+import { Loaded, State, finding, number, plain, series, short, useData } from "./parts.js";
 import { href } from "./route.js";
 import { HeldOut } from "./answers.js";
 import { SameTask } from "./sametask.js";
+import { Warnings, Weights } from "./weights.js";
 import { local, t } from "./words.js";
 
 /** The metric that sorts the runs in the order in which they were chosen. */
@@ -16,6 +17,7 @@ export function Compare({ query, go }) {
   const ids = query.getAll("run").slice(0, api.MOST_COMPARED), enough = ids.length > 1;
   const runs = useData(async (signal) => ({
     byId: new Map(await Promise.all(ids.map(async (id) => /** @type {[string, Run]} */ ([id, await api.run(id, signal)])))),
+    labels: enough ? (await api.groups(ids, signal)).labels : [],
     names: [...new Set((await Promise.all(ids.map((id) => api.names(id, signal)))).flatMap((n) => n.names))].sort(),
   }), [ids]);
   const all = [...runs.value?.byId.values() ?? []], judged = all.flatMap((run) => run.evaluation?.name ?? [])[0] ?? all.flatMap((run) =>
@@ -25,7 +27,7 @@ export function Compare({ query, go }) {
     metric, loaded]);
   if (!enough) return html`<p class="panel">${t("compare.choose", { most: api.MOST_COMPARED })} <a href=${href("runs", { run: ids })}>${t("page.runs")}</a></p>`;
   if (!runs.value) return html`<${Loaded} data=${runs} />`;
-  const { byId, names } = runs.value, traced = ids.filter((id) => byId.get(id)?.traced);
+  const { byId, names, labels } = runs.value, traced = ids.filter((id) => byId.get(id)?.traced);
   return html`<div class="compare">
     <div class="row">
       <a href=${href("curves", { run: ids })}>${t("page.curves")}</a> <a href=${href("runs", { run: ids })}>${t("compare.others")}</a>
@@ -35,8 +37,10 @@ export function Compare({ query, go }) {
       </select></label>
     </div>
     <${Loaded} data=${data} />
-    ${data.value && html`<${Best} ...${{ comparison: data.value, metric, byId }} /><${Metrics} ...${{ comparison: data.value, byId, query,
-      go }} />`}
+    ${data.value && html`<${Best} ...${{ comparison: data.value, metric, byId }} />
+      ${[Weights, Warnings].map((Part) => html`<${Part} runs=${all} 
+        nameOf=${(/** @type {Run} */ run) => labels[ids.indexOf(run.id)] ?? short(run.id)} />`)}
+      <${Metrics} ...${{ comparison: data.value, byId, query, go }} />`}
     ${traced.length > 1 && html`<h2>${t("page.answers")}</h2>
       <${HeldOut} key=${"held" + traced.join()} ids=${traced} query=${query} go=${go} />`}
     ${traced.length > 1 && html`<h2>${t("compare.task")}</h2><${SameTask} key=${traced.join()} ids=${traced} query=${query} go=${go} />`}

@@ -7,6 +7,7 @@ import { csvOf, pngOf, save, svgOf } from "./keep.js";
 import { Damaged, Loaded, Menu, State, finding, number, plain, series, short, useData, useEvery, useKeys, useTheme } from "./parts.js";
 import { href } from "./route.js";
 import { AXES, Store, pointsOf, together } from "./series.js";
+import { Warnings, Weights } from "./weights.js";
 import { local, t } from "./words.js";
 
 const POLL = 3000, RETRY = 2000, REDRAW = 150; // milliseconds
@@ -116,6 +117,8 @@ export function Curves({ query, go }) {
       <${Damaged} lines=${names.value?.damaged} />
       <${Loaded} data=${all} />
       ${!ids.length && all.value && html`<p class="panel">${t("choose.run")}: <a href="#/runs">${t("page.runs")}</a></p>`}
+      ${real.length > 0 && [Weights, Warnings].map((Part) => html`<${Part} runs=${real.flatMap((id) => known.get(id) ?? [])}
+        nameOf=${(/** @type {Run} */ run) => named.value?.labels[real.indexOf(run.id)] ?? short(run.id)} />`)}
       <div class="charts">${charts.map(({ name, curves }) => html`<article class="panel" key=${name}>
         <header><h2 title=${plain(name)}>${plain(name)}</h2><span class="muted">${curves.length === 1 ? lastOf(curves[0]) : ""}</span>
           ${curves.length > 0 && html`<${Files} ...${{ name, curves, view }} />`}

@@ -7,6 +7,9 @@ import { Loaded, State, number, plain, useData, useEvery, visible } from "./part
 import { Token, isTokenMissing } from "./token.js";
 import { local, t } from "./words.js";
 
+/** The time before a line of a run that the studio did not start. */
+const STAMP = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z /gm;
+
 const RELOAD = 1000, MOST = 200000; // milliseconds; characters that are kept
 
 /** @param {PageProps} props */
@@ -40,8 +43,9 @@ function Lines({ id }) {
     try {
       const got = await api.log(id, cursor.current);
       cursor.current = got.cursor;
-      if (!got.started) set({ text: "", elsewhere: true });
-      else if (got.reset || got.text) set((before) => ({ text: ((got.reset ? "" : before.text) + got.text).slice(-MOST) }));
+      if (!got.started && got.reset && !got.text) set({ text: "", elsewhere: true });
+      else if (got.reset || got.text) set((before) => ({
+        text: ((got.reset ? "" : before.text) + got.text.replace(STAMP, "$1 $2 ")).slice(-MOST) }));
     } catch (failure) {
       set((before) => ({ ...before, error: /** @type {Error} */ (failure) }));
     }

@@ -107,7 +107,7 @@ export function picture(c) {
 }
 
 /** short is the last two parts of a path or of a run's id. @param {string} path */
-export const short = (path) => path.split("/").slice(-2).join("/");
+export const short = (path) => path.replace(/\/actor\/huggingface\/?$/, "").split("/").slice(-2).join("/");
 
 /** finding returns a test of texts: they must have all words of a search. @param {string} search */
 export function finding(search) {
@@ -309,20 +309,20 @@ export function Histogram({ values, bins = 24, range = null, onRange, label }) {
   if (!finite.length) return html`<p class="muted">${t("app.none")}</p>`;
   let low = Infinity, high = -Infinity;
   for (const v of finite) { low = Math.min(low, v); high = Math.max(high, v); }
-  const n = high > low ? bins : 1, width = (high - low) / n || 1;
+  const n = high > low ? bins : 1, width = (high - low) / n || 1; // equal values are one narrow bar
   const counts = new Array(n).fill(0);
   for (const v of finite) counts[Math.min(n - 1, Math.floor((v - low) / width))]++;
   const top = Math.max(...counts);
   return html`<figure class="histogram" aria-label=${label}>
     <figcaption>${label}</figcaption>
-    <div class="bins">${counts.map((count, i) => {
+    <div class=${n > 1 ? "bins" : "bins single"}>${counts.map((count, i) => {
       const from = low + i * width, to = i === n - 1 ? high : from + width;
       const on = !!range && range[0] === from && range[1] === to;
       const says = `${number(from)} … ${number(to)}: ${count}`;
       return html`<button class=${on ? "on" : ""} aria-pressed=${on} title=${says} aria-label=${says} disabled=${!count || !onRange}
         onClick=${() => onRange && onRange(on ? null : [from, to])}><i style=${{ height: 100 * count / top + "%" }}></i></button>`;
     })}</div>
-    <div class="ends"><span>${number(low)}</span><span>${number(high)}</span></div>
+    <div class="ends"><span>${number(low)}</span>${n > 1 && html`<span>${number(high)}</span>`}</div>
   </figure>`;
 }
 

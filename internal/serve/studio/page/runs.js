@@ -8,6 +8,8 @@ import { Damaged, Loaded, Menu, Spark, State, Table, ago, duration, finding, mom
 import { href } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { local, t } from "./words.js";
+import { CopyButton } from "./copy.js";
+import { bestOf, chatWith } from "./weights.js";
 
 const RELOAD = 4000; // milliseconds
 
@@ -66,14 +68,6 @@ function rowsOf(runs, isOpen, order) {
     if (!row.open) return [row];
     return row.kind === "sweep" ? [row, ...stages(row.runs, 1)] : stages(row.runs, 0);
   });
-}
-
-/** The run with the best evaluation. @param {Run[]} runs */
-function bestOf(runs) {
-  const judged = runs.filter((run) => run.evaluation && Number.isFinite(Number(run.evaluation.best)));
-  const size = (/** @type {Run} */ run) => Number(run.evaluation?.best) * (run.evaluation?.falls ? -1 : 1);
-  return judged.reduce((best, run) => !best || run.evaluation?.name === best.evaluation?.name && size(run) > size(best) ? run : best,
-    /** @type {Run | null} */ (null));
 }
 
 /** @param {PageProps} props */
@@ -159,10 +153,11 @@ function columnsOf(remarks, edit, acts, does, runs, isOpen) {
   const measure = measured.length && measured.every(loss) ? "runs.loss" : measured.some(loss) ? "runs.either" : "runs.reward";
   /** @type {Column<Row>[]} */
   const columns = [
-    { key: "state", title: t("runs.state"), value: (row) => row.run.state, cell: (row) => row.kind === "run" || row.kind === "stages" ?
+    { key: "state", title: t("runs.state"), value: (row) => row.run.state,
+      cell: (row) => html`${row.kind === "run" || row.kind === "stages" ?
       html`<${State} run=${row.run} />${
       row.run.error && html`<small class="error" title=${plain(local(row.run.error))}>${plain(local(row.run.error))}</small>`}` : html`<${States}
-        runs=${row.runs} />` },
+        runs=${row.runs} />`}<${Warned} runs=${row.runs} />` },
     { key: "name", title: t("runs.name"), value: (row) => row.name, cell: (row) => html`<${Name} row=${row} toggle=${does.toggleOpen} />` },
     { key: "actions", title: html`<span class="sr">${t("runs.actions")}</span>`, cell: (row) => html`<${Menu} key=${row.id}
       label=${`${t("runs.actions")}: ${plain(row.name)}`}>
@@ -234,8 +229,16 @@ function Best({ row }) {
   if (!run || !e) return html`<span class="muted">–</span>`;
   const whose = row.runs.length > 1 ? ` · ${run.label || run.id}` : "";
   return html`<span title=${plain(`${e.name}${whose}\n${t("runs.best.title", { first: number(e.first, 3), best: number(e.best, 3),
-    step: e.step, last: number(e.last, 3) })}`)}>
-    <b>${number(e.best, 3)}</b> <small class="muted wide">${t("step.n", { step: number(e.step) })}</small></span>`;
+    step: e.step, last: number(e.last, 3) })}${run.weights ? "\n" + run.weights.path : ""}`)}>
+    <small class="muted wide">${number(e.first, 3)} →</small> <b>${number(e.best, 3)}</b> <small
+      class="muted wide">${t("step.n", { step: number(e.step) })}</small></span>`;
+}
+
+/** Warned counts the lines with which runs warned. @param {{runs: Run[]}} props */
+function Warned({ runs }) {
+  const lines = runs.flatMap((run) => run.warnings.map((line) => runs.length > 1 ? `${run.label || run.id}: ${local(line)}` : local(line)));
+  return lines.length > 0 && html` <span class="warn wide" title=${plain(lines.join("\n\n"))}>⚠ ${lines.length}<span class="sr"> ${
+    t("weights.warnings", { n: lines.length })}</span></span>`;
 }
 
 /** Progress is the step of a run, and of several their sum. @param {{row: Row}} props */

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
+import { CopyButton } from "./copy.js";
 import { Answer } from "./said.js";
 import { Loaded, duration, number, plain, short, useData, useEvery, visible } from "./parts.js";
 import { parse } from "./route.js";
@@ -189,30 +190,11 @@ function Turns({ shaded }) {
 
 /** Copy copies the conversation as text. */
 function Copy() {
-  const [done, set] = useState(false);
   const answer = (/** @type {Said} */ said) => `${said.name}:\n${said.thought ? said.thought + "\n\n" : ""}${said.text}`;
   const text = () => talked.turns.flatMap((turn) => [
     `${t("talk.you")}:\n${turn.asked}`, ...turn.said.flatMap((said) => said ? [answer(said)] : []),
   ]).join("\n\n");
-  return html`<button disabled=${!talked.turns.length} onClick=${async () => {
-    await copy(text());
-    set(true);
-    setTimeout(() => set(false), 1500);
-  }}>${done ? t("talk.copied") : t("talk.copy")}</button>`;
-}
-
-/**
- * copy puts a text into the clipboard, with the older call where the page is not encrypted or lacks the permission.
- * @param {string} text
- */
-async function copy(text) {
-  try { return await navigator.clipboard.writeText(text); } catch { /* the older call */ }
-  const area = document.createElement("textarea");
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
+  return html`<${CopyButton} disabled=${!talked.turns.length} label=${t("talk.copy")} text=${text} />`;
 }
 
 /** Ask sends a message to all models that are ready. @param {{models: (TalkModel | undefined)[], query: URLSearchParams}} props */

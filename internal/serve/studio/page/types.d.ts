@@ -10,10 +10,17 @@ interface Run {
   began: number; updated: number; seconds_left: number | null; traced: boolean;
   /** the run of which it is a stage, its sweep, what tells it from the others of the sweep */
   parent: string; sweep: string; label: string; sets: { key: string; head: string; value: string }[]; evaluation: Evaluation | null;
+  /** the checkpoint by which the run is judged, and the newest lines with which it warned */
+  weights: Checkpoint | null; warnings: string[];
 }
 
 /** The first metric of a run's evaluations; falls: less is better. */
-interface Evaluation { name: string; first: number | string; best: number | string; step: number; last: number | string; falls: boolean }
+interface Evaluation {
+  name: string; first: number | string; best: number | string; step: number; version: number; last: number | string; falls: boolean;
+}
+
+/** A checkpoint of a run; best: that of its best evaluation. */
+interface Checkpoint { step: number; path: string; best: boolean }
 
 interface RunDetails extends Run { config: string; settings: Record<string, unknown> }
 

@@ -1,0 +1,50 @@
+// Which run is the best, where its weights are, and what runs warned of.
+
+import { html } from "./vendor/preact.js";
+import { CopyButton } from "./copy.js";
+import { number, plain } from "./parts.js";
+import { href } from "./route.js";
+import { local, t } from "./words.js";
+
+/** The run with the best evaluation. @param {Run[]} runs */
+export function bestOf(runs) {
+  const judged = runs.filter((run) => run.evaluation && Number.isFinite(Number(run.evaluation.best)));
+  const size = (/** @type {Run} */ run) => Number(run.evaluation?.best) * (run.evaluation?.falls ? -1 : 1);
+  return judged.reduce((best, run) => !best || run.evaluation?.name === best.evaluation?.name && size(run) > size(best) ? run : best,
+    /** @type {Run | null} */ (null));
+}
+
+/** The command that talks to a checkpoint. @param {string} path */
+export const chatWith = (path) => `trinity chat --model ${/^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`}`;
+
+/**
+ * Weights says which of some runs is the best, and where its weights are. nameOf gives the name of a run among the others.
+ * @param {{runs: Run[], nameOf: (run: Run) => string}} props
+ */
+export function Weights({ runs, nameOf }) {
+  const run = bestOf(runs) ?? (runs.length === 1 ? runs[0] : null), weights = run?.weights, e = run?.evaluation;
+  if (!run || !weights && !e) return null;
+  return html`<section class="panel weights" aria-label=${t("weights.label")}>
+    <p>${runs.length > 1 && html`<b>${plain(nameOf(run))}</b> · `}${e ? t("weights.value", { metric: plain(e.name), best: number(e.best, 4),
+      step: number(e.step), first: number(e.first, 4) }) : t("weights.none")}</p>
+    ${weights && html`<p><span class="muted">${t(weights.best ? "weights.best" : "weights.newest", { step: number(weights.step) })}</span>
+      ${" "}<code>${plain(weights.path)}</code></p>
+      <div class="row"><${CopyButton} label=${t("weights.path")} text=${() => weights.path} title=${plain(weights.path)} />
+        <${CopyButton} label=${t("weights.chat")} text=${() => chatWith(weights.path)} title=${plain(chatWith(weights.path))} />
+        <a href=${href("talk", { run: run.id })}>${t("page.talk")}</a></div>`}
+    ${e && !weights?.best && html`<p class="muted">${t("weights.lost", { step: number(e.step) })}</p>`}
+  </section>`;
+}
+
+const MOST = 600; // characters of a warning
+
+/** Warnings are the newest lines with which runs warned. @param {{runs: Run[], nameOf: (run: Run) => string}} props */
+export function Warnings({ runs, nameOf }) {
+  const warned = runs.filter((run) => run.warnings.length);
+  if (!warned.length) return null;
+  return html`<details class="panel warnings" open=${runs.length === 1}>
+    <summary class="warn">⚠ ${t("weights.warnings", { n: warned.reduce((n, run) => n + run.warnings.length, 0) })}</summary>
+    <ul>${warned.flatMap((run) => run.warnings.map((line) => html`<li>${runs.length > 1 && html`<b>${plain(nameOf(run))}</b>: `}${
+      plain(local(line).slice(0, MOST))}</li>`))}</ul>
+  </details>`;
+}
