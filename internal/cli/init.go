@@ -244,6 +244,9 @@ func (b *beginning) Name() string {
 	return regexp.MustCompile(`[^\w-]+`).ReplaceAllString(base, "_")
 }
 
+// Run returns the directory of the run, which opens as its best model.
+func (b *beginning) Run() string { return filepath.Join("checkpoints", "trinity", b.Name()) }
+
 // SFT reports whether the model learns from demonstrations.
 func (b *beginning) SFT() bool { return b.Task == "demonstrations" }
 
