@@ -37,11 +37,12 @@ type evalFlags struct {
 func evalCommand() *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
-		Use:   "eval (--config FILE | --data FILE --model PATH --reward NAME) [key=value …]",
+		Use:   "eval (--config FILE [--data FILE] | --data FILE --model PATH --reward NAME) [key=value …]",
 		Short: "Evaluate a run's model, or any model on questions",
 		Long: "With --config, run the evaluation of a run again: its tasksets, prompts, rewards and arguments, with its best\n" +
-			"checkpoint if it keeps one, else the newest, or with --model. With --data, answer the questions of a file. The settings of\n" +
-			"this taskset are below buffer.explorer_input.eval_tasksets.0, for example\n" +
+			"checkpoint if it keeps one, else the newest, or with --model; --data gives it other rows with the same columns.\n" +
+			"With --data alone, answer the questions of a file. The settings of this taskset are below\n" +
+			"buffer.explorer_input.eval_tasksets.0, for example\n" +
 			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'. FILE may also be the first\n" +
 			"argument: .yaml is a configuration. Both print the means of the reward and of its parts. Each answer becomes\n" +
 			"a line of --output (JSON) as soon as those of the rows before are there, or a row of a table if the name ends\n" +
@@ -79,7 +80,7 @@ func (f *evalFlags) first(args []string) []string {
 
 // check refuses flags that do not go together.
 func (f *evalFlags) check(cmd *cobra.Command) error {
-	for _, name := range []string{"data", "reward", "prompt-key", "response-key", "n", "temperature", "max-tokens", "max-model-len"} {
+	for _, name := range []string{"reward", "prompt-key", "response-key", "n", "temperature", "max-tokens", "max-model-len"} {
 		if f.path != "" && cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s does not go with --config, whose file says it already", name)
 		}
@@ -116,7 +117,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 		Say: sayTo(cmd.ErrOrStderr()),
 	}
 	if f.path != "" {
-		o.Model, f.output = f.model.path, cmp.Or(f.output, cfg.Name+"_answers.jsonl")
+		o.Model, o.Data, f.output = f.model.path, f.data.Data, cmp.Or(f.output, cfg.Name+"_answers.jsonl")
 	}
 	var answers answersFile
 	if f.output != "" {

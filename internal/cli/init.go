@@ -244,6 +244,18 @@ func (b *beginning) Name() string {
 	return regexp.MustCompile(`[^\w-]+`).ReplaceAllString(base, "_")
 }
 
+// Run returns the directory of the run, which opens as its best model.
+func (b *beginning) Run() string { return filepath.Join("checkpoints", "trinity", b.Name()) }
+
+// RLRate returns the learning rate of the stage rl. A model that knows the labels of its rows already would only
+// forget under a higher one.
+func (b *beginning) RLRate() string {
+	if b.Task == "label" && b.Warms {
+		return "2e-5"
+	}
+	return "1e-4"
+}
+
 // SFT reports whether the model learns from demonstrations.
 func (b *beginning) SFT() bool { return b.Task == "demonstrations" }
 

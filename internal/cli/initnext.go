@@ -2,15 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/run/settle"
-	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // write writes the configuration and the files beside it, and prints what comes next. before names what
@@ -23,28 +19,7 @@ func (b *beginning) write(cmd *cobra.Command, files map[string][]byte, before st
 	if err := durable.WriteFile(b.File, text); err != nil {
 		return err
 	}
-	return printNext(cmd, before+b.File, "run --config "+shellWord(b.File), "studio", "chat --model "+shellWord(b.checkpoint(text))+
-		systemFlag(b.System))
-}
-
-// checkpoint returns where the run of the configuration puts the last checkpoint.
-func (b *beginning) checkpoint(text []byte) string {
-	path := []string{"checkpoints", "trinity", b.Name()}
-	switch {
-	case b.SFT():
-		path = append(path, "warmup")
-	case b.Script == "":
-		path = append(path, "rl")
-	}
-	last := "N"
-	if cfg, err := config.Parse(b.File, text, config.Options{}); err == nil {
-		if plan, err := cfg.PlanStages(settle.Facts); err == nil {
-			if n := plan.Stages[len(plan.Stages)-1].TrainSteps; n > 0 {
-				last = fmt.Sprint(n)
-			}
-		}
-	}
-	return filepath.Join(append(path, rundir.StepPrefix+last)...)
+	return printNext(cmd, before+b.File, "run --config "+shellWord(b.File), "studio", "chat --model "+shellWord(b.Run())+systemFlag(b.System))
 }
 
 // printNext prints which file was written, and the commands that come next.

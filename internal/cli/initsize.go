@@ -55,17 +55,8 @@ func (b *beginning) fit() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.Script != "" { // how many replies an episode has is not known
-		return text, nil
-	}
 	if b.Minutes == 0 {
-		if _, took, err := b.estimate(text); err == nil { // else trinity check says why
-			line := "the run takes about " + wait.Text(wait.Seconds(took)) + " on this machine"
-			if took > 60*longRun {
-				line += fmt.Sprintf("; with --minutes %d, trinity init writes a shorter one", longRun)
-			}
-			b.note("%s", line)
-		}
+		b.sayTime(text)
 		return text, nil
 	}
 	const rounds = 3 // an evaluation more or less changes the time
@@ -82,7 +73,25 @@ func (b *beginning) fit() ([]byte, error) {
 		return nil, fmt.Errorf("--minutes %g is too short: the smallest run takes about %s on this machine; a smaller --model is faster",
 			b.Minutes, wait.Text(wait.Seconds(took)))
 	}
+	b.sayTime(text)
 	return text, nil
+}
+
+// sayTime notes how long the run takes, or that trinity check says it later.
+func (b *beginning) sayTime(text []byte) {
+	_, took, err := b.estimate(text)
+	if err != nil {
+		b.note("how long the run takes is not known yet: once model and data are here, trinity check --config %s says it", shellWord(b.File))
+		return
+	}
+	line := "the run takes about " + wait.Text(wait.Seconds(took)) + " on this machine"
+	switch {
+	case b.Script != "":
+		line += fmt.Sprintf(" if an episode has one reply of %d tokens", b.ReplyTokens)
+	case b.Minutes == 0 && took > 60*longRun:
+		line += fmt.Sprintf("; with --minutes %d, trinity init writes a shorter one", longRun)
+	}
+	b.note("%s", line)
 }
 
 // estimate returns the plan of a configuration, and the seconds that it takes.

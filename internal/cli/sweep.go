@@ -85,6 +85,10 @@ func runSweep(cmd *cobra.Command, flags *configFlags, o sweep.Options, args []st
 		if err := c.Print(cmd.OutOrStdout()); err != nil {
 			return err
 		}
+		if best := c.Groups[0]; len(best.Runs) > 0 {
+			fmt.Fprintf(cmd.OutOrStdout(), "\nbest: %s\ntalk to its model:  %s chat --model %s\n",
+				best.Name, invocation(), shellWord(best.Runs[0].Dir))
+		}
 	}
 	if result.Failed > 0 {
 		return fmt.Errorf("%d of %d runs failed; the same command tries them again", result.Failed, len(result.Dirs))

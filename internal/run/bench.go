@@ -92,6 +92,7 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 type EvaluateOptions struct {
 	Stage    string             // "" is the last stage with evaluation tasksets
 	Tasksets []string           // names of evaluation tasksets; nil is all of the stage
+	Data     string             // rows in place of those of the one taskset; "" is its own
 	Model    string             // as model.model_path; "" is the best checkpoint, else the newest, of the stage or one before it
 	Dir      string             // of what Evaluate writes
 	Answers  record.KeepAnswers // gets the answers to each task, in the order of the tasks; may be nil
@@ -150,6 +151,9 @@ func evaluates(cfg *config.Config, o *EvaluateOptions) (found *config.Settled, s
 	if found == nil || len(found.Buffer.ExplorerInput.EvalTasksets) == 0 {
 		return nil, 0, fmt.Errorf("%s has no evaluation taskset: set buffer.explorer_input.eval_tasksets", cfg.File())
 	}
+	if err := o.otherRows(found.Data.Tasksets); err != nil {
+		return nil, 0, err
+	}
 	if o.Model == "" {
 		if o.Model, step, err = newestModel(found); err != nil {
 			return nil, 0, err
@@ -168,6 +172,28 @@ func evaluates(cfg *config.Config, o *EvaluateOptions) (found *config.Settled, s
 		found.Model.LoraConfigs = withPath(found.Model.LoraConfigs, "") // the model's own, if it is an adapter
 	}
 	return found, step, nil
+}
+
+// otherRows gives the one chosen evaluation taskset the rows of Data.
+func (o *EvaluateOptions) otherRows(sets []config.TasksetEntry) error {
+	if o.Data == "" {
+		return nil
+	}
+	var known []string
+	for i := range sets {
+		set := &sets[i]
+		if !set.Eval {
+			continue
+		}
+		if known = append(known, set.Name); len(o.Tasksets) == 0 || slices.Contains(o.Tasksets, set.Name) {
+			set.Path, set.StorageType, set.Split, set.SubsetName = o.Data, "file", "train", ""
+		}
+	}
+	if len(known) > 1 && len(o.Tasksets) != 1 {
+		return fmt.Errorf("--data %s: name the one evaluation taskset that says how to ask and score, with --taskset: %s",
+			o.Data, strings.Join(known, " or "))
+	}
+	return nil
 }
 
 // choose returns the named tasksets, or all.
