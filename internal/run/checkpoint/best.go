@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
+
+// maxBest is the size of the largest file of evaluations that is read, half a million of them.
+const maxBest = 32 << 20
 
 // Evaluations are what a run knows of its versions by the metric of trainer.keep_best. They lie beside the
 // checkpoints, because they outlive each of them.
@@ -97,13 +99,13 @@ func (e *Evaluations) best(isThere func(version int64) bool) (best Evaluation, o
 // Evaluations reads what the run knows of its versions; without a file it knows nothing.
 func (d *Dir) Evaluations() (e Evaluations, err error) {
 	path := filepath.Join(d.Path, rundir.BestFile)
-	data, err := os.ReadFile(path)
+	data, err := durable.ReadRegular(path, maxBest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, nil
 	}
 	if err == nil {
 		if err = json.Unmarshal(data, &e); err != nil {
-			err = fmt.Errorf("%s: %w; remove the file to forget which checkpoint is the best", path, err)
+			err = fmt.Errorf("%s is damaged: remove it to forget which checkpoint is the best", path)
 		}
 	}
 	slices.SortFunc(e.All, func(a, b Evaluation) int { return cmp.Compare(a.Version, b.Version) })
