@@ -85,7 +85,9 @@ func TestRotationKeepsTheBest(t *testing.T) {
 }
 
 func TestDamagedEvaluations(t *testing.T) {
-	for _, text := range []string{"", "{", "[]", `{"metric": 1}`, `{"evaluations": [{"version": 1e30}]}`, `{"evaluations": [{"value": null}]}`} {
+	for _, text := range []string{
+		"", "{", "[]", `{"metric": 1}`, `{"evaluations": [{"version": 1e30}]}`, `{"evaluations": [{"value": null}]}`,
+	} {
 		d := Dir{Path: t.TempDir()}
 		path := filepath.Join(d.Path, rundir.BestFile)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
