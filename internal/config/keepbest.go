@@ -13,7 +13,7 @@ const KeepBestKey = "trainer.keep_best"
 var losses = []string{"loss", "perplexity", "ppl", "nll", "kl", "error", "errors", "failed", "invalid"}
 
 // BestMetric returns the metric of keep_best, and whether less of it is better: min: or max: before the
-// name says so, else the words of its last part that is no mean@N.
+// name says so, else [LessIsBetter].
 func (t *Trainer) BestMetric() (metric string, lower bool) {
 	if name, ok := strings.CutPrefix(t.KeepBest, "min:"); ok {
 		return name, true
@@ -21,12 +21,17 @@ func (t *Trainer) BestMetric() (metric string, lower bool) {
 	if name, ok := strings.CutPrefix(t.KeepBest, "max:"); ok {
 		return name, false
 	}
-	parts := strings.Split(t.KeepBest, "/")
+	return t.KeepBest, LessIsBetter(t.KeepBest)
+}
+
+// LessIsBetter reports whether the last part of a metric's name that is no mean@N says that less of it is better.
+func LessIsBetter(metric string) bool {
+	parts := strings.Split(metric, "/")
 	if last := len(parts) - 1; last > 0 && strings.Contains(parts[last], "@") {
 		parts = parts[:last]
 	}
 	words := strings.Split(parts[len(parts)-1], "_")
-	return t.KeepBest, slices.ContainsFunc(words, func(word string) bool { return slices.Contains(losses, word) })
+	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(losses, word) })
 }
 
 // checkKeepBest checks that the run can tell which of its checkpoints is the best.
@@ -57,6 +62,8 @@ func (t *Trainer) checkKeepBest(r report, data *Data, synchronizer *Synchronizer
 	case len(names) == 0:
 		r.fail(KeepBestKey, "needs an evaluation, and the run has none",
 			"set buffer.explorer_input.eval_tasksets, or buffer.trainer_input.eval_buffers if the run trains on a dataset")
+	case metric == "":
+		r.fail(KeepBestKey, "names no metric", fmt.Sprintf("name one as monitors have it, for example eval/%s/…", names[0]))
 	case len(parts) < 3 || parts[0] != "eval" || !slices.Contains(names, parts[1]):
 		r.fail(KeepBestKey, fmt.Sprintf("is %s, which no evaluation measures: the run evaluates %s", metric, strings.Join(names, ", ")),
 			fmt.Sprintf("name a metric as monitors have it, for example eval/%s/…", names[0]))

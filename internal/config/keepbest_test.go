@@ -46,6 +46,7 @@ func TestRefusedKeepBest(t *testing.T) {
 			"no evaluation measures: the run evaluates few"},
 		{base, []string{evaluated, "trainer.keep_best=rollout/reward/mean"}, KeepBestKey, "no evaluation measures: the run evaluates few"},
 		{base, []string{evaluated, "trainer.keep_best=min:eval/few"}, KeepBestKey, "is eval/few, which no evaluation measures"},
+		{base, []string{evaluated, "trainer.keep_best='min:'"}, KeepBestKey, "names no metric"},
 		{base, []string{evaluated, accuracy, "synchronizer.sync_style=fully_async"}, KeepBestKey, "needs sync_style fixed: with fully_async"},
 		{base, []string{evaluated, accuracy, "mode=train", "buffer.total_steps=3"}, KeepBestKey, "explorers in other processes"},
 		{measuring, []string{"trainer.keep_best=eval/few/final_loss"}, KeepBestKey, "the run evaluates held_out"},

@@ -42,15 +42,15 @@ func readTable(s *spool, in io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	known := make(map[string]bool, len(header))
 	for i, name := range header {
 		if err := checkText(name); err != nil {
 			return fmt.Errorf("%s:1: the name of column %d: %w", path, i+1, err)
 		}
-		for _, other := range header[:i] {
-			if name == other {
-				return fmt.Errorf("%s:1: two columns are named %q", path, name)
-			}
+		if known[name] {
+			return fmt.Errorf("%s:1: two columns are named %q", path, name)
 		}
+		known[name] = true
 	}
 	r.ReuseRecord = true
 	for {

@@ -34,6 +34,9 @@ func (h Held) Error() string {
 	return fmt.Sprintf("%s (process %d on %s, since %s)", h.By, h.PID, h.Host, h.Since.Format(time.DateTime))
 }
 
+// LockPrefix starts the names of the files of locks.
+const LockPrefix = ".lock_"
+
 // holderPrefix and holderSuffix enclose a lock's name in the name of the file that tells its holder.
 const (
 	holderPrefix = ".holder_"
@@ -43,7 +46,7 @@ const (
 // TakeLock takes the lock called name in an existing directory. holder says in words what for. If
 // another process holds the lock, the error is [Held].
 func TakeLock(dir, name, holder string) (*Lock, error) {
-	l := flock.New(filepath.Join(dir, ".lock_"+name))
+	l := flock.New(filepath.Join(dir, LockPrefix+name))
 	whose := filepath.Join(dir, holderPrefix+name+holderSuffix) // not in the lock file: on some systems no other process can read that
 	ok, err := l.TryLock()
 	if err != nil {

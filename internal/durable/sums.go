@@ -19,7 +19,8 @@ import (
 const SumsFile = "SHA256SUMS"
 
 // Seal writes the sums of all files below dir, except for files in directories that are sealed
-// themselves, and for documents (.md), which people and programs add and edit later.
+// themselves, for documents (.md), which people and programs add and edit later, and for locks and what
+// is being written, which a killed process leaves.
 func Seal(dir string) error {
 	sums, err := sumsOf(dir)
 	if err != nil {
@@ -99,20 +100,28 @@ func sumsOf(dir string) (map[string]string, error) {
 		if err != nil {
 			return err
 		}
+		isPassing := path != dir && hasPrefix(d.Name(), TempPrefix, replacedPrefix, LockPrefix)
 		if d.IsDir() {
+			if isPassing {
+				return filepath.SkipDir
+			}
 			if _, err := os.Stat(filepath.Join(path, SumsFile)); err == nil && path != dir {
 				return filepath.SkipDir
 			}
 			return nil
 		}
 		name, err := filepath.Rel(dir, path)
-		if err != nil || name == SumsFile || filepath.Ext(name) == ".md" {
+		if err != nil || isPassing || name == SumsFile || filepath.Ext(name) == ".md" {
 			return err
 		}
 		sums[filepath.ToSlash(name)], err = sumOf(path)
 		return err
 	})
 	return sums, err
+}
+
+func hasPrefix(name string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 func sumOf(path string) (string, error) {

@@ -39,6 +39,15 @@ func TestSealedDirectories(t *testing.T) {
 			return errors.Join(err, write(SumsFile, change(string(text)))(dir))
 		}
 	}
+	left := func(names ...string) func(dir string) error {
+		return func(dir string) (err error) {
+			for _, name := range names {
+				path := filepath.Join(dir, name)
+				err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644))
+			}
+			return err
+		}
+	}
 	for name, c := range map[string]struct {
 		change         func(dir string) error
 		error, missing string
@@ -49,6 +58,7 @@ func TestSealedDirectories(t *testing.T) {
 		"a new file":           {write("d", ""), "d is not in SHA256SUMS", ""},
 		"a new document":       {write("README.md", "text"), "", ""},
 		"a file is gone":       {remove("below/b"), "b is missing", "below/b"},
+		"a killed writer":      {left(TempPrefix+"x/d", replacedPrefix+"x/d", TempPrefix+"e", "below/"+LockPrefix+"f"), "", ""},
 		"the sums are gone":    {remove(SumsFile), SumsFile, SumsFile},
 		"the sums are empty":   {write(SumsFile, ""), "a is not in SHA256SUMS", ""},
 		"the sums are cut":     {sums(func(s string) string { return s[:len(s)-1] }), "SHA256SUMS is damaged", ""},

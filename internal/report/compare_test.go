@@ -192,6 +192,11 @@ func TestCompareBestFirst(t *testing.T) {
 	if Better("actor/final_loss", 2, 1) || !Better("eval/x/loss", 1, 2) || !Better("rollout/reward/mean", 2, 1) {
 		t.Error("a greater loss is better, or a smaller reward")
 	}
+	for _, metric := range []string{"eval/x/loss/mean@4", "eval/x/perplexity", "eval/x/failed_run_count"} { // as for trainer.keep_best
+		if !Better(metric, 1, 2) {
+			t.Errorf("more of %s is better", metric)
+		}
+	}
 }
 
 // The result of a run that has diverged is not its last finite value.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -88,13 +88,13 @@ func MainMetric(dir string) (string, error) {
 	return "", fmt.Errorf("%s has no evaluation, no reward and no loss: name a metric of its metrics.jsonl", dir)
 }
 
-// Better reports whether a value of a metric is better than another one: losses and divergences fall,
-// all else rises. NaN is the worst.
+// Better reports whether a value of a metric is better than another one: [config.LessIsBetter] says which
+// fall, all else rises. NaN is the worst.
 func Better(metric string, a, b float64) bool {
 	if math.IsNaN(a) || math.IsNaN(b) {
 		return !math.IsNaN(a)
 	}
-	if last := path.Base(metric); strings.Contains(last, "loss") || strings.Contains(last, "kl") {
+	if config.LessIsBetter(metric) {
 		return a < b
 	}
 	return a > b

@@ -15,11 +15,12 @@ import (
 )
 
 // WriteCSV writes the metrics of the runs at or below dirs as a table: a line for each step of a run with the
-// columns run, step and the metrics. Without names it has all metrics. A run is called by its path from dir; of
-// several explorers the values are means.
+// columns run, step and the metrics. Without names it has all metrics. A run is called by its path from dir,
+// or by its whole path if others have that name too; of several explorers the values are means.
 func WriteCSV(w io.Writer, names []string, dirs ...string) error {
 	type source struct {
 		name   string
+		whole  string // the name with the path to the directory
 		tables []rundir.Table
 	}
 	var runs []source
@@ -35,7 +36,10 @@ func WriteCSV(w io.Writer, names []string, dirs ...string) error {
 		}
 		begin := len(runs)
 		for _, s := range found.Stages {
-			of := source{name: path.Join(filepath.Base(found.Dir), s.Name)}
+			of := source{name: path.Join(filepath.Base(found.Dir), s.Name), whole: path.Join(filepath.ToSlash(found.Dir), s.Name)}
+			if slices.ContainsFunc(runs, func(other source) bool { return other.name == of.name && other.whole == of.whole }) {
+				continue // it is named twice
+			}
 			if len(dirs) == 1 && s.Name != "" {
 				of.name = s.Name
 			}
@@ -52,6 +56,15 @@ func WriteCSV(w io.Writer, names []string, dirs ...string) error {
 			runs = append(runs, of)
 		}
 		slices.SortFunc(runs[begin:], func(a, b source) int { return strings.Compare(a.name, b.name) })
+	}
+	count := map[string]int{}
+	for _, of := range runs {
+		count[of.name]++
+	}
+	for i, of := range runs {
+		if count[of.name] > 1 {
+			runs[i].name = of.whole
+		}
 	}
 	for _, name := range names {
 		if !there[name] {

@@ -34,4 +34,15 @@ func TestCSV(t *testing.T) {
 	if want := "run,step,x\na/rl,1,2\na/rl,10,1e-07\nrl,1,2\nrl,10,1e-07\n"; b.String() != want {
 		t.Errorf("of two directories\n%s\nwant\n%s", b.String(), want)
 	}
+
+	// runs of two directories with the same name, one of them named twice
+	first, second := filepath.Join(root, "b"), filepath.Join(root, "other", "b")
+	writeStage(t, filepath.Join(second, "monitor"), record("1", "explorer", `"x":7`), "")
+	b.Reset()
+	if err := WriteCSV(&b, []string{"x", "loss"}, first, second, first); err != nil {
+		t.Fatal(err)
+	}
+	if want := "run,step,x,loss\n" + filepath.ToSlash(first) + ",2,,NaN\n" + filepath.ToSlash(second) + ",1,7,\n"; b.String() != want {
+		t.Errorf("of two runs with one name\n%s\nwant\n%s", b.String(), want)
+	}
 }

@@ -3,6 +3,7 @@ package run_test
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -263,8 +264,10 @@ func TestWrongInputsAreErrors(t *testing.T) {
 			t.Errorf("%s: the run has begun", path)
 		}
 	}
-	_, err := p.run(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl}}", "model.max_prompt_tokens=2", "model.max_response_tokens=1")
-	oneLine(t, err, "kept.jsonl/step-000000001.jsonl:1: 4 tokens, more than model.max_model_len 3", "15 of 15 rows")
+	long := regexp.MustCompile(`"(tokens|mask|logprobs)":\[([^]]*)\]`).ReplaceAllString(text, `"$1":[$2,$2,$2,$2,$2,$2,$2,$2]`)
+	write(t, filepath.Join(p.dir, "long.jsonl"), long)
+	_, err := p.run(t, inputs+"={old: {path: "+p.dir+"/long.jsonl}}", "model.max_prompt_tokens=26", "model.max_response_tokens=4")
+	oneLine(t, err, "long.jsonl:1: 32 tokens, more than model.max_model_len 30", fmt.Sprintf("%[1]d of %[1]d rows", strings.Count(long, "\n")))
 	_, err = config.Load(p.config, config.Options{Overrides: []string{inputs + "={digits: {path: x.jsonl}}"}})
 	oneLine(t, err, inputs+".digits", "a taskset is called digits too")
 }

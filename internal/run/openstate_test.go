@@ -1,12 +1,16 @@
 package run_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
 )
 
 // A checkpoint that has only the trainer's state opens as policy and as critic; its critic is what training
@@ -26,6 +30,7 @@ func TestAStateOpens(t *testing.T) {
 	}
 	for _, of := range []string{"actor", "critic"} {
 		if of == "actor" {
+			atOnce(t, first)
 			if _, err := p.run(t, "name=policy", "buffer.total_steps=1", "model.model_path="+first); err != nil {
 				t.Fatal(err)
 			}
@@ -49,4 +54,26 @@ func TestAStateOpens(t *testing.T) {
 	}
 	_, err = p.run(t, "name=other", "model.model_path="+last)
 	oneLine(t, err, last+" has only what training resumes from", "the engine torch alone reads", "trainer.save_hf_checkpoint=always")
+}
+
+// atOnce opens a checkpoint several times at once, in which a killed process has begun to write the model.
+func atOnce(t *testing.T, dir string) {
+	t.Helper()
+	left := filepath.Join(dir, "actor", durable.TempPrefix+"huggingface")
+	if err := errors.Join(os.MkdirAll(left, 0o755), os.WriteFile(filepath.Join(left, "config.json"), []byte("{"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	var opens errgroup.Group
+	for range 4 {
+		opens.Go(func() error {
+			path, err := checkpoint.Open(dir, func(name string) (string, error) { return name, nil }, func(string) {})
+			if err == nil {
+				err = durable.Verify(path)
+			}
+			return err
+		})
+	}
+	if err := opens.Wait(); err != nil {
+		t.Error(err)
+	}
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
+// maxBest is the size of the largest file of evaluations that is read, half a million of them.
+const maxBest = 32 << 20
+
 // EvalVersion is the metric with the version of the weights that an evaluation measured.
 const EvalVersion = "eval/model_version"
 
@@ -100,15 +103,12 @@ func (e *Evaluations) BestOf(isThere func(version int64) bool) (best Evaluation,
 
 // ReadEvaluations reads what the run in a stage's directory knows of its versions; without a file it knows nothing.
 func ReadEvaluations(dir string) (e Evaluations, err error) {
-	path := filepath.Join(dir, BestFile)
-	data, err := os.ReadFile(path)
+	data, err := durable.ReadWithin(dir, BestFile, maxBest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, nil
 	}
-	if err == nil {
-		if err = json.Unmarshal(data, &e); err != nil {
-			err = fmt.Errorf("%s: %w; remove the file to forget which checkpoint is the best", path, err)
-		}
+	if err == nil && json.Unmarshal(data, &e) != nil {
+		err = fmt.Errorf("%s is damaged: remove it to forget which checkpoint is the best", filepath.Join(dir, BestFile))
 	}
 	slices.SortFunc(e.All, func(a, b Evaluation) int { return cmp.Compare(a.Version, b.Version) })
 	return e, err

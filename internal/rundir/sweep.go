@@ -26,7 +26,7 @@ func ReadSweep(dir string) (s Sweep, err error) {
 		return s, err
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
-		return Sweep{}, DamagedError{fmt.Errorf("%s is damaged: %w: remove it, the run does not need it", filepath.Join(dir, SweepFile), err)}
+		return Sweep{}, DamagedError{fmt.Errorf("%s is damaged: remove it, the run does not need it", filepath.Join(dir, SweepFile))}
 	}
 	return s, nil
 }

@@ -177,9 +177,9 @@ func ReadEvaluated(path string) (rows []Evaluated, err error) {
 	if !strings.HasSuffix(path, ".jsonl") {
 		return readTable[Evaluated](path, &evaluatedForm)
 	}
-	in, err := os.Open(path)
+	in, _, err := openRegular(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer in.Close()
 	for lines := bufio.NewReader(in); ; {

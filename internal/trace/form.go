@@ -74,16 +74,12 @@ func openTable(path string, of *form, use func(*parquet.File) error, options ...
 			err = fmt.Errorf("%s: %s", path, text)
 		}
 	}()
-	in, err := os.Open(path)
-	if err != nil {
-		return errors.Unwrap(err)
-	}
-	defer in.Close()
-	info, err := in.Stat()
+	in, size, err := openRegular(path)
 	if err != nil {
 		return err
 	}
-	file, err := parquet.OpenFile(in, info.Size(), append(options, parquet.SkipBloomFilters(true))...)
+	defer in.Close()
+	file, err := parquet.OpenFile(in, size, append(options, parquet.SkipBloomFilters(true))...)
 	if err != nil {
 		return err
 	}
@@ -91,4 +87,19 @@ func openTable(path string, of *form, use func(*parquet.File) error, options ...
 		return err
 	}
 	return use(file)
+}
+
+// openRegular opens a file unless it is a pipe, whose opening waits for its writer, or a device. The error has no path.
+func openRegular(path string) (in *os.File, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, errors.Unwrap(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errors.New("it is no regular file")
+	}
+	if in, err = os.Open(path); err != nil {
+		return nil, 0, errors.Unwrap(err)
+	}
+	return in, info.Size(), nil
 }

@@ -46,6 +46,22 @@ func TestRotationKeepsTheBest(t *testing.T) {
 	}
 }
 
+func TestDamagedEvaluations(t *testing.T) {
+	for _, text := range []string{
+		"", "{", "[]", `{"metric": 1}`, `{"evaluations": [{"version": 1e30}]}`, `{"evaluations": [{"value": null}]}`,
+	} {
+		d := Dir{Path: t.TempDir()}
+		path := filepath.Join(d.Path, rundir.BestFile)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want := path + " is damaged: remove it to forget which checkpoint is the best"
+		if _, err := rundir.ReadBest(d.Path); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func FuzzEvaluations(f *testing.F) {
 	f.Add([]byte(`{"metric": "eval/few/accuracy/mean@1", "lower_is_better": true,
 		"evaluations": [{"version": 2, "value": 0.5}, {"version": 1, "value": "NaN"}]}`))

@@ -3,6 +3,7 @@
 package checkpoint
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -114,16 +115,29 @@ func (d *Dir) Latest() (State, bool, error) {
 	if err != nil || !ok {
 		return State{}, false, err
 	}
-	for _, model := range []string{ModelDir, CriticModelDir} { // which a finished run adds to its last checkpoint
-		if err := durable.RemoveLeftoverDirs(filepath.Dir(filepath.Join(d.Of(newest), model))); err != nil {
-			return State{}, false, err
-		}
+	if err := removePartsOfModels(d.Of(newest)); err != nil {
+		return State{}, false, err
 	}
 	state, err := read(d.Of(newest))
 	if err != nil {
 		return State{}, false, fmt.Errorf("%w; %s", err, d.instead(newest))
 	}
 	return state, true, d.finish(newest)
+}
+
+// removePartsOfModels removes what a killed process has left of models that it added to a checkpoint.
+func removePartsOfModels(dir string) error {
+	release, err := Lock(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for _, model := range []string{ModelDir, CriticModelDir} {
+		if err := durable.RemoveLeftoverDirs(filepath.Dir(filepath.Join(dir, model))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Before reads the newest whole checkpoint of a step before this one; false means that there is none.

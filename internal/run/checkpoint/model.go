@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -182,6 +183,15 @@ var (
 	critic = part{CriticEngineDir, CriticModelDir, "", CriticKey, engine.ValueHead}
 )
 
+// Lock waits until no other process writes models into a checkpoint.
+func Lock(ctx context.Context, dir string) (release func(), err error) {
+	release, err = durable.Acquire(ctx, filepath.Join(dir, durable.LockPrefix+"model"))
+	if errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w: copy the checkpoint to where you may write", err)
+	}
+	return release, err
+}
+
 // writeModel writes a model of a checkpoint that training has not written, from the engine's state.
 func writeModel(dir string, p part, find Finder, say func(string)) (string, error) {
 	if err := durable.Verify(dir); err != nil {
@@ -205,6 +215,14 @@ func writeModel(dir string, p part, find Finder, say func(string)) (string, erro
 		out = filepath.Join(dir, p.adapter)
 		spec.LoRA = &engine.LoRASpec{BaseModelName: state.Made.Settings[loraKeys+"base_model_name"]}
 	}
+	release, err := Lock(context.Background(), dir)
+	if err != nil {
+		return "", fmt.Errorf("%s has only what training resumes from, and its model cannot be written there: %w", dir, err)
+	}
+	defer release()
+	if exists(out) { // another process was first
+		return out, nil
+	}
 	say(fmt.Sprintf("%s has only what training resumes from, so its model is written to %s", dir, out))
 	text, err := renderer.Open(base, renderer.Options{})
 	if err != nil {
@@ -221,9 +239,6 @@ func writeModel(dir string, p part, find Finder, say func(string)) (string, erro
 		}
 		return durable.Seal(temp)
 	})
-	if errors.Is(err, os.ErrPermission) {
-		err = fmt.Errorf("%w: copy the checkpoint to where you may write", err)
-	}
 	return out, err
 }
 

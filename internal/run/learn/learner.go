@@ -227,6 +227,14 @@ func (c *Learner) parts() []part {
 // addModels adds to a checkpoint the files that transformers loads. The policy comes last: if its
 // files are there, so are the critic's.
 func (c *Learner) addModels(ctx context.Context, dir string) error {
+	release, err := checkpoint.Lock(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if record.Present(filepath.Join(dir, c.Stage.ModelDir())) { // who looked at the checkpoint has written it
+		return nil
+	}
 	for _, p := range slices.Backward(c.parts()) {
 		write := func(temp string) error { return c.writeModel(ctx, p.engine, temp) }
 		if err := durable.WriteDir(filepath.Join(dir, p.model), write); err != nil {

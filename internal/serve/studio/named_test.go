@@ -69,7 +69,7 @@ func TestRunsOfASweep(t *testing.T) {
 	}
 	put(t, dir, ids[0]+"/sweep.json", "{")
 	damaged := got[struct{ Damaged []string }](t, s, "runs").Damaged
-	if len(damaged) != 1 || !strings.Contains(damaged[0], "sweep.json is damaged") {
+	if len(damaged) != 1 || !strings.Contains(damaged[0], "sweep.json is damaged: remove it") {
 		t.Errorf("of a damaged file it says %q", damaged)
 	}
 }
