@@ -3,6 +3,13 @@
 
 /** @type {Record<string, string>} */
 export const sentences = {
+  "name one as monitors have it, for example eval/%s/…": "请按监视器中的写法指明一个，例如 eval/%s/…",
+  "names no metric": "没有指明指标",
+  "--data %s: name the one evaluation taskset that says how to ask and score, with --taskset: %s": "--data %s：请用 --taskset 指明规定如何提问和评分的那一个评估任务集：%s",
+  "%s has only what training resumes from, and its model cannot be written there: %w": "%s 只有用于恢复训练的内容，而它的模型无法写到那里：%w",
+  "%s is damaged: remove it to forget which checkpoint is the best": "%s 已损坏：删去它可忘记哪个检查点最好",
+  "%s is damaged: remove it, the run does not need it": "%s 已损坏：请删去它，运行不需要它",
+  "it is no regular file": "它不是普通文件",
   "%s is %.3g and was %.3g in the first evaluation, which is more than chance explains with %.0f rows. Keep the best checkpoint (trainer.keep_best), or lower the learning rate": "%s 为 %.3g，首次评估时为 %.3g，按 %.0f 行数据不能用偶然解释。请保留最好的检查点（trainer.keep_best），或降低学习率",
   "Lower the learning rate, or pay for entropy (algorithm.entropy_loss_fn_args.entropy_coef)": "请降低学习率，或奖励熵（algorithm.entropy_loss_fn_args.entropy_coef）",
   "the rollouts of a task have collapsed onto one answer, in %.0f %% of the groups, and in %.0f %% at the start: nothing new is tried. %s": "同一任务的轨迹都变成了同一个回答：现在占 %.0f %% 的组，开始时占 %.0f %%：不再尝试新的内容。%s",
@@ -1461,7 +1468,6 @@ export const sentences = {
   "the evaluations by %s, and so the best checkpoint": "按 %s 的评估，以及由此得出的最好检查点",
   "this mode trains nothing": "此模式不训练任何内容",
   "the run has no checkpoint, so this evaluates the model that it begins with": "此运行没有检查点，因此评估它开始时的模型",
-  "%s: %w; remove the file to forget which checkpoint is the best": "%s：%w；删去该文件可忘记哪个检查点最好",
   "%s has only what training resumes from, and %w": "%s 只有用于恢复训练的内容，而%w",
   "%s has only what training resumes from, so its model is written to %s": "%s 只有用于恢复训练的内容，因此把它的模型写到 %s",
   "%w: copy the checkpoint to where you may write": "%w：请把检查点复制到您可以写入的地方",
@@ -1486,7 +1492,6 @@ export const sentences = {
   "ends early: %d evaluations in a row had no better %s than the best before (trainer.patience = %d)": "提前结束：连续 %d 次评估的 %s 没有比之前最好的更好（trainer.patience = %d）",
   "%s was better before the first step, %.4g, than in the best checkpoint, %.4g at step %d": "%s 在第一步之前（%.4g）比最好的检查点（%.4g，第 %d 步）更好",
   "trainer.keep_best is %s, which the evaluation does not measure: it measures %s": "trainer.keep_best 是 %s，而评估不测量它：它测量 %s",
-  "%s is damaged: %w: remove it, the run does not need it": "%s 已损坏：%w：请删去它，运行不需要它",
   "it names no taskset": "它没有指明任务集",
   "%s:%d: no answer of an evaluation: %w": "%s:%d：不是评估的回答：%w",
 };
