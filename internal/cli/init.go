@@ -247,8 +247,8 @@ func (b *beginning) Name() string {
 // Run returns the directory of the run, which opens as its best model.
 func (b *beginning) Run() string { return filepath.Join("checkpoints", "trinity", b.Name()) }
 
-// RLRate returns the learning rate of the stage rl. A model that knows the labels of its rows already would only
-// forget under a higher one.
+// RLRate returns the learning rate of the stage rl: a low one for a model that the stage before has taught the labels,
+// because a higher one took held-out rows away again.
 func (b *beginning) RLRate() string {
 	if b.Task == "label" && b.Warms {
 		return "2e-5"

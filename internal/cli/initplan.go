@@ -175,7 +175,7 @@ func (b *beginning) promptTokens(bytes int) int {
 // labels tells the model which answers there are.
 func (b *beginning) labels(answers []string) error {
 	b.ReplyTokens, b.Steps = 16, 20
-	b.Rate, b.WarmRows = "5e-4", 8 // many small steps: labels of few rows are learned better than by half as many larger ones
+	b.Rate, b.WarmRows = "5e-4", 8 // many small steps, because few rows make few larger ones
 	if len(answers) == 0 {
 		return nil
 	}
