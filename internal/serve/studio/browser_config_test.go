@@ -93,7 +93,7 @@ func TestConfigInABrowser(t *testing.T) {
 
 	w.write(t, training)
 	w.until(t, says("No mistakes found."))
-	const plan = "(document.querySelector('aside .plan')?.innerText || '')"
+	const plan = "(document.querySelector('details.plan')?.innerText || '')"
 	w.do(t, chromedp.Click(chromedp.CSS("button[title=Ctrl-Enter]")))
 	w.until(t, plan+".includes('plan: mode train') && !"+plan+".includes('has changed since')")
 	value[bool](t, w, "(() => { const i = [...document.querySelectorAll('.fields label')].find((l) => l.innerText.includes('Seed'))"+

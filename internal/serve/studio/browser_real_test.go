@@ -262,7 +262,8 @@ func (p program) opens(t *testing.T, w *window, name string) {
 	}
 	w.show(t, "time?"+run, "trainer")
 	w.until(t, "document.querySelectorAll('.lane-name').length > 0")
-	w.show(t, "log?"+run, "did not start this run")
+	w.show(t, "log?"+run, "")
+	w.until(t, "document.querySelector('.log')?.innerText || "+says("did not start this run")) // what it has said, if it has
 	w.show(t, "config?clone="+url.QueryEscape("real/"+name), "Difference")
 	w.until(t, "document.querySelector('.editor textarea').value.includes('name: "+name+"_2')")
 	if name == "dpo" {

@@ -60,6 +60,9 @@ export function Config({ query, go }) {
     <${Missing} of=${templates.value && templates.value.templates.find((of) => of.name === draft.template)} text=${draft.text} />
     ${cloned.error && html`<p class="error" role="alert">${plain(local(cloned.error.message))}</p>`}
     ${failed && html`<p class="error" role="alert">${plain(local(failed.message))}</p>`}
+    ${planned && planned.text && html`<details open class="plan"><summary><h2>${t("config.plan")}</h2></summary>
+      ${isOld && html`<p class="warn" role="status">${t("config.plan.old")}</p>`}
+      <div class="panel text mono">${plain(local(planned.text))}</div></details>`}
     <div class="config">
       <section>
         <${Editor} ...${{ text: draft.text, onText: (/** @type {string} */ text) => set({ text }), onRun: plan, problems, schema: tree, area }} />
@@ -68,9 +71,6 @@ export function Config({ query, go }) {
           <textarea rows="3" class="mono" value=${draft.overrides} onInput=${(/** @type {any} */ e) => set({ overrides: e.target.value })}></textarea></label>`}
       </section>
       <aside>
-        ${planned && planned.text && html`<details open class="plan"><summary><h2>${t("config.plan")}</h2></summary>
-          ${isOld && html`<p class="warn" role="status">${t("config.plan.old")}</p>`}
-          <div class="panel text mono">${plain(local(planned.text))}</div></details>`}
         <${Fields} text=${draft.text} onText=${(/** @type {string} */ text) => set({ text })} tree=${tree} />
         <${Difference} id=${against} runs=${runs.value ? runs.value.runs : []} checked=${checked} go=${go} />
       </aside>

@@ -4,7 +4,7 @@
 import { html, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { plain } from "./parts.js";
 import { nodeAt, proposals } from "./schema.js";
-import { context, entries, reader } from "./yaml.js";
+import { context, entries, painted, reader } from "./yaml.js";
 import { local, localDoc, t } from "./words.js";
 
 const LINE = 20, PAD = 8, MOST = 12; // pixels of a line and around the text; proposals at once
@@ -72,7 +72,7 @@ export function Editor({ text, onText, onRun, problems, schema, area }) {
   return html`<div class="editor">
     <div class="gutter" aria-hidden="true"><div ref=${gutter}>${lines.map((_, i) => html`<i class=${bad.has(i + 1) ? (bad.get(i + 1)?.warning ? "warned" : "wrong") : ""}>${i + 1}</i>`)}</div></div>
     <div class="sheet">
-      <div class="layer" aria-hidden="true"><div ref=${layer}>${[...bad].map(([line, p]) => html`<div key=${line} class=${p.warning ? "mark warned" : "mark wrong"} data-line=${line} style=${{ top: PAD + (line - 1) * LINE + "px" }}>
+      <div class="layer" aria-hidden="true"><div ref=${layer}><${Painted} lines=${lines} />${[...bad].map(([line, p]) => html`<div key=${line} class=${p.warning ? "mark warned" : "mark wrong"} data-line=${line} style=${{ top: PAD + (line - 1) * LINE + "px" }}>
         ${mark(lines[line - 1], p)}<em>${plain(local(p.text))}</em></div>`)}</div></div>
       <textarea ref=${area} value=${text} spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off" aria-label=${t("config.text")} aria-describedby="problems"
         aria-autocomplete="list" aria-haspopup="listbox" aria-controls=${open ? "proposals" : undefined} aria-activedescendant=${open && open.chosen >= 0 ? "proposal" + open.chosen : undefined}
@@ -87,6 +87,10 @@ export function Editor({ text, onText, onRun, problems, schema, area }) {
     <${Doc} text=${text} area=${area} schema=${schema} />
   </div>`;
 }
+
+/** Painted is the text in colours, below that of the textarea, which is transparent. @param {{lines: string[]}} props */
+const Painted = ({ lines }) => html`<pre class="painted">${lines.map((line) => html`${painted(line).map(({ kind, text }) =>
+  kind ? html`<i class=${kind}>${text}</i>` : text)}${"\n"}`)}</pre>`;
 
 /** mark underlines what is wrong in a line: the key that is meant, or all of it. @param {string} line @param {Problem} p */
 function mark(line, p) {

@@ -62,6 +62,33 @@ function commentAt(line) {
   return line.length;
 }
 
+const QUOTED = /("(?:[^"\\]|\\.)*"|'[^']*'|\$\{[^}]*\})/, NAME = /([\w.-]+)(?=\s*:(?:\s|$))/;
+const NUMBER = /((?<![\w.-])(?:[-+]?\d[\d_]*(?:\.\d*)?(?:e[-+]?\d+)?|true|false|null|~)(?=[\s,}\]]|$))/;
+const WORD = new RegExp([QUOTED, NAME, NUMBER].map((of) => of.source).join("|"), "gi");
+
+/** @typedef {{kind: "" | "key" | "quoted" | "number" | "comment", text: string}} Painted */
+
+/**
+ * painted cuts a line into its keys, quoted texts, numbers and comment, and what is between them.
+ * @param {string} line
+ * @returns {Painted[]}
+ */
+export function painted(line) {
+  /** @type {Painted[]} */
+  const parts = [];
+  const add = (/** @type {Painted["kind"]} */ kind, /** @type {string} */ text) => { if (text) parts.push({ kind, text }); };
+  const end = commentAt(line);
+  let at = 0;
+  for (const found of line.slice(0, end).matchAll(WORD)) {
+    add("", line.slice(at, found.index));
+    add(found[2] || /^\s*:(\s|$)/.test(line.slice(found.index + found[0].length, end)) ? "key" : found[1] ? "quoted" : "number", found[0]);
+    at = found.index + found[0].length;
+  }
+  add("", line.slice(at, end));
+  add("comment", line.slice(end));
+  return parts;
+}
+
 /**
  * flow finds the keys of a mapping or list in a line that begins at a place of the text, and returns where it ends.
  * @param {string} text @param {number} at @param {string} path @param {number} line @param {Entry[]} found

@@ -6,7 +6,7 @@ import { awaited, place, spanAt, ticks, within, zoom } from "./lanes.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
 import { blocksOf, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
 import { nodeAt, proposals, treeOf } from "./schema.js";
-import { changed, context, entries, valueOf, reader } from "./yaml.js";
+import { changed, context, entries, painted, valueOf, reader } from "./yaml.js";
 import { checksum, formatOf, partsIn, sentence } from "./zh.js";
 
 test("what all texts begin with ends at a word", () => {
@@ -302,4 +302,18 @@ test("a description is found by its checksum", () => {
   assert.equal(checksum(""), "811c9dc5");
   assert.equal(checksum("a"), "e40c292c");
   assert.equal(checksum("KL 散度"), "f7fb2a27");
+});
+
+test("a line has its keys, texts, numbers and comment apart", () => {
+  const kinds = (line) => painted(line).filter((p) => p.kind).map((p) => `${p.kind} ${p.text}`);
+  for (const [line, want] of [
+    ["  - lr: 1e-4 # slow", ["key lr", "number 1e-4", "comment # slow"]],
+    ["model: {model_path: 'a b', max: 64, on: true, url: x:y}", ["key model", "key model_path", "quoted 'a b'", "key max", "number 64", "key on", "number true", "key url"]],
+    ["name: run_2 of 3b", ["key name"]],
+    ['"a b": ${oc.env:HOME}', ['key "a b"', "quoted ${oc.env:HOME}"]],
+    ["", []],
+  ]) {
+    assert.deepEqual(kinds(line), want);
+    assert.equal(painted(line).map((p) => p.text).join(""), line);
+  }
 });
