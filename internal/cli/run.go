@@ -242,7 +242,11 @@ func printSummary(out io.Writer, s *run.Summary, ended bool, system string) {
 			fmt.Fprintf(out, "checkpoint of %s: %s\n", st.Name, dir)
 		}
 		if b := st.Best; b != nil {
-			fmt.Fprintf(out, "best checkpoint of %s: %s, %s = %.4g at step %d\n", st.Name, b.Checkpoint, b.Metric, b.Value, b.Step)
+			start := ""
+			if b.Start != nil {
+				start = fmt.Sprintf("; before the first step it was %.4g", *b.Start)
+			}
+			fmt.Fprintf(out, "best checkpoint of %s: %s, %s = %.4g at step %d%s\n", st.Name, b.Checkpoint, b.Metric, b.Value, b.Step, start)
 		}
 	}
 	for _, st := range s.Stages {

@@ -220,7 +220,11 @@ func newestModel(stage *config.Settled) (path string, step int64, err error) {
 		return "", 0, err
 	}
 	if best != nil {
-		return best.Checkpoint, best.Step, nil
+		at := checkpoint.HandedOn(best)
+		if at != best.Checkpoint {
+			return at, 0, nil
+		}
+		return at, best.Step, nil
 	}
 	steps, err := dir.Steps()
 	if err != nil || len(steps) == 0 {

@@ -18,18 +18,29 @@ func (d *Dir) KeepEvaluations(e rundir.Evaluations) error {
 	return err
 }
 
-// preferred returns the step of the checkpoint that stands for the run: the best one, else the newest that is
-// whole, else the last of all.
-func (d *Dir) preferred(all []int64) int64 {
+// preferred returns the checkpoint that stands for the stage: the best one, unless that with which the stage began was
+// better; else the newest that is whole, else the last of all.
+func (d *Dir) preferred(all []int64) string {
 	if best, err := rundir.ReadBest(d.Path); err == nil && best != nil {
-		return best.Step
+		return HandedOn(best)
 	}
 	for _, step := range slices.Backward(all) {
 		if durable.Missing(d.Of(step)) == "" {
-			return step
+			return d.Of(step)
 		}
 	}
-	return all[len(all)-1]
+	return d.Of(all[len(all)-1])
+}
+
+// HandedOn returns the checkpoint whose model a stage with this best one hands on: that with which the stage began, if
+// an earlier stage wrote it and it was better, else the best one.
+func HandedOn(best *rundir.Best) string {
+	if best.Start != nil {
+		if start := Start(best.Checkpoint); start != "" {
+			return start
+		}
+	}
+	return best.Checkpoint
 }
 
 // prune removes all but the newest checkpoints. It keeps the best one, and those that an evaluation asked

@@ -46,6 +46,35 @@ func TestRotationKeepsTheBest(t *testing.T) {
 	}
 }
 
+// A stage that only made worse what an earlier one wrote hands that on.
+func TestTheStartIsHandedOnIfItWasBetter(t *testing.T) {
+	root := t.TempDir()
+	first, second := Dir{Path: filepath.Join(root, "warmup"), Say: func(string) {}}, Dir{Path: filepath.Join(root, "rl"), Say: func(string) {}}
+	began := filepath.Join(first.Of(3), AdapterDir)
+	for _, err := range []error{
+		first.Save(State{Step: 3}, func(string) error { return nil }),
+		second.Save(State{Step: 5, Made: Provenance{Settings: map[string]string{AdapterKey: began, ModelKey: "base"}}},
+			func(string) error { return nil }),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for start, want := range map[float64]string{0.9: first.Of(3), 0.1: second.Of(5)} {
+		e := rundir.Evaluations{Metric: "m"}
+		e.Add(0, start)
+		e.Add(5, 0.5)
+		if err := second.KeepEvaluations(e); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{root, second.Path} {
+			if got := inRun(dir); got != want {
+				t.Errorf("%s opens %s, want %s", dir, got, want)
+			}
+		}
+	}
+}
+
 func TestDamagedEvaluations(t *testing.T) {
 	for _, text := range []string{
 		"", "{", "[]", `{"metric": 1}`, `{"evaluations": [{"version": 1e30}]}`, `{"evaluations": [{"value": null}]}`,

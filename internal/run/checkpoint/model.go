@@ -143,7 +143,7 @@ func withoutModel(path string) string {
 }
 
 // inRun returns the checkpoint that stands for the directory of a run or a stage: the best one if the run
-// keeps it, else the newest. Any other path is returned unchanged.
+// keeps it, or that with which the stage began if this was better; else the newest. Any other path is returned unchanged.
 func inRun(path string) string {
 	if path == "" || exists(filepath.Join(path, "config.json")) {
 		return path
@@ -162,7 +162,7 @@ func inRun(path string) string {
 		if err != nil || len(all) == 0 {
 			continue
 		}
-		at := d.Of(d.preferred(all))
+		at := d.preferred(all)
 		info, err := os.Stat(filepath.Join(at, stateFile))
 		if err == nil && (newest == "" || info.ModTime().After(when)) {
 			newest, when = at, info.ModTime()
@@ -279,17 +279,7 @@ func began(dir string, made Provenance, key string, find Finder) (path string, e
 	if name == "" {
 		return "", fmt.Errorf("%s has only what training resumes from, and does not say with which model its run began", dir)
 	}
-	path = name
-	if !exists(name) && !filepath.IsAbs(name) {
-		if above, err := filepath.Abs(dir); err == nil {
-			for ; above != filepath.Dir(above); above = filepath.Dir(above) {
-				if at := filepath.Join(above, filepath.FromSlash(name)); exists(at) {
-					path = at
-					break
-				}
-			}
-		}
-	}
+	path = placeOf(dir, name)
 	isWhole := withoutModel(path) == "" // else another model of the same shape stands for it
 	if path, err = Lookup(path, find); err == nil {
 		path, err = find(path)
@@ -312,6 +302,31 @@ func began(dir string, made Provenance, key string, find Finder) (path string, e
 			dir, name)
 	}
 	return path, nil
+}
+
+// placeOf returns where a path of the configuration of a checkpoint's run leads. A relative one may begin in a directory
+// above the checkpoint, if the run was started elsewhere.
+func placeOf(dir, name string) string {
+	if exists(name) || filepath.IsAbs(name) {
+		return name
+	}
+	if above, err := filepath.Abs(dir); err == nil {
+		for ; above != filepath.Dir(above); above = filepath.Dir(above) {
+			if at := filepath.Join(above, filepath.FromSlash(name)); exists(at) {
+				return at
+			}
+		}
+	}
+	return name
+}
+
+// Start returns the checkpoint of an earlier stage with whose model the stage of a checkpoint began; "" if there is none.
+func Start(dir string) string {
+	_, made, err := Read(dir)
+	if name := cmp.Or(made.Settings[AdapterKey], made.Settings[ModelKey]); err == nil && name != "" {
+		return Above(placeOf(dir, name))
+	}
+	return ""
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }

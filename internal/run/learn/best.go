@@ -120,7 +120,8 @@ func (b *best) enough(before int64) bool {
 }
 
 // HandOn makes the best checkpoint of a stage that has ended the one whose model it hands on, and adds it to the
-// summary. A stage that keeps none hands on its last.
+// summary. If no step was as good as the model of an earlier stage that this one began with, it hands on that model. A
+// stage that keeps none hands on its last.
 func HandOn(s *settle.Stage, sum *record.StageSummary, ended bool, say func(string)) (err error) {
 	if s.Trainer.KeepBest == "" || !s.Trains {
 		return nil
@@ -128,16 +129,24 @@ func HandOn(s *settle.Stage, sum *record.StageSummary, ended bool, say func(stri
 	if sum.Best, err = rundir.ReadBest(s.CheckpointJobDir); err != nil || sum.Best == nil {
 		return err
 	}
+	from := checkpoint.HandedOn(sum.Best)
 	if start := sum.Best.Start; start != nil {
-		say(fmt.Sprintf("%s was better before the first step, %.4g, than in the best checkpoint, %.4g at step %d",
-			sum.Best.Metric, *start, sum.Best.Value, sum.Best.Step))
+		line := fmt.Sprintf("%s was better before the first step, %.4g, than in the best checkpoint, %.4g at step %d",
+			sum.Best.Metric, *start, sum.Best.Value, sum.Best.Step)
+		if from != sum.Best.Checkpoint && s.Critic == nil {
+			line = fmt.Sprintf("%s: the stage hands on the model that it began with", line)
+		}
+		say(line)
+	}
+	if s.Critic != nil { // which only the stage's own checkpoints have
+		from = sum.Best.Checkpoint
 	}
 	if !ended || s.Trainer.SaveHfCheckpoint == "never" {
 		return nil
 	}
 	quiet := func(string) {}
-	if sum.Model, err = s.OpenCheckpoint(sum.Best.Checkpoint, quiet); err == nil && s.Critic != nil {
-		_, err = s.OpenCritic(sum.Best.Checkpoint, quiet)
+	if sum.Model, err = s.OpenCheckpoint(from, quiet); err == nil && s.Critic != nil {
+		_, err = s.OpenCritic(from, quiet)
 	}
 	return err
 }

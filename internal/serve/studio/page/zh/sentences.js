@@ -3,6 +3,7 @@
 
 /** @type {Record<string, string>} */
 export const sentences = {
+  "%s: the stage hands on the model that it began with": "%s：该阶段交出它开始时的模型",
   "name one as monitors have it, for example eval/%s/…": "请按监视器中的写法指明一个，例如 eval/%s/…",
   "names no metric": "没有指明指标",
   "--data %s: name the one evaluation taskset that says how to ask and score, with --taskset: %s": "--data %s：请用 --taskset 指明规定如何提问和评分的那一个评估任务集：%s",
