@@ -303,7 +303,7 @@ func (p program) isAccessible(t *testing.T, w *window) {
 		{"tokens", "tokens?" + run + "&step=2&rollout=" + rollout + "&at=20", "position"},
 		{"messages", "tokens?" + run + "&step=2&read=1&rollout=" + rollout, "Shade by"}, {"time", "time?" + run, "What else shortens a step"},
 		{"answers", "answers?" + run + "&which=all", "Answers"},
-		{"config", "config?clone=real%2Fboth&run=real%2Fagain", "Often changed"}, {"log", "log?" + run, "did not start"},
+		{"config", "config?clone=real%2Fboth&run=real%2Fagain", "Often changed"}, {"log", "log?" + run, "mode both"},
 	}
 	for _, page := range pages {
 		w.show(t, page.route, page.text)
