@@ -31,7 +31,7 @@ export function Weights({ runs, nameOf }) {
       ${" "}<code>${plain(weights.path)}</code></p>
       <div class="row"><${CopyButton} label=${t("weights.path")} text=${() => weights.path} title=${plain(weights.path)} />
         <${CopyButton} label=${t("weights.chat")} text=${() => chatWith(weights.path)} title=${plain(chatWith(weights.path))} />
-        <a href=${href("talk", { run: run.id })}>${t("page.talk")}</a></div>`}
+        <a href=${href("talk", { run: run.id, model: `global_step_${weights.step}` })}>${t("page.talk")}</a></div>`}
     ${e && !weights?.best && html`<p class="muted">${t("weights.lost", { step: number(e.step) })}</p>`}
   </section>`;
 }
