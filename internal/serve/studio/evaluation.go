@@ -1,7 +1,6 @@
 package studio
 
 import (
-	"bytes"
 	"path/filepath"
 	"time"
 
@@ -22,23 +21,27 @@ type Evaluation struct {
 	Falls   bool   `json:"falls"` // less is better
 }
 
-// evaluated has the evaluations of a metrics.jsonl, up to a mark.
+// evaluated is the evaluation of a metrics.jsonl, until that changes.
 type evaluated struct {
-	rundir.Position
-	by       map[string]*Evaluation // by metric; nil for a metric that is none
-	modified time.Time              // of the file when it was read
+	modified time.Time // of the file when it was read
+	by       *Evaluation
 }
 
-// evaluation returns the evaluation by which the run is judged; nil without one. It reads what came since
-// the last time.
-func (f *runFiles) evaluation() (best *Evaluation) {
+// evaluation returns the evaluation by which the run with these monitor directories is judged; nil without one. It reads
+// what came since the last time.
+func (f *runFiles) evaluation(monitors []string) (best *Evaluation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, dir := range rundir.Monitors(f.dir) {
-		if f.evals[dir] == nil {
-			f.evals[dir] = &evaluated{}
+	for _, dir := range monitors {
+		at := modified(filepath.Join(dir, rundir.MetricsFile))
+		known, ok := f.evals[dir]
+		if !ok || !known.modified.Equal(at) {
+			t, _, _, _ := f.files.update(dir, isEvaluated, rundir.Mark{}) // the summary tells an error
+			f.files.trim()
+			known = evaluated{at, evaluationIn(&t)}
+			f.evals[dir] = known
 		}
-		if e := f.evals[dir].read(dir); e != nil && (best == nil || report.ByWeight(e.Name, best.Name) < 0 ||
+		if e := known.by; e != nil && (best == nil || report.ByWeight(e.Name, best.Name) < 0 ||
 			e.Name == best.Name && report.Better(e.Name, float64(e.Best), float64(best.Best))) {
 			best = e
 		}
@@ -46,70 +49,38 @@ func (f *runFiles) evaluation() (best *Evaluation) {
 	return best
 }
 
-// read reads on in a monitor directory, and returns the first metric that is an evaluation.
-func (s *evaluated) read(dir string) (first *Evaluation) {
-	if !s.modified.Equal(modified(filepath.Join(dir, rundir.MetricsFile))) {
-		s.update(dir)
-	}
-	for name, e := range s.by {
-		if e != nil && (first == nil || report.ByWeight(name, first.Name) < 0) {
-			first = e
+// isEvaluated reports whether a metric is read to judge a run.
+func isEvaluated(name string) bool { return report.IsEvaluation(name) || name == rundir.EvalVersion }
+
+// evaluationIn returns the first metric that is an evaluation; nil without one.
+func evaluationIn(t *rundir.Table) (e *Evaluation) {
+	for _, name := range t.Names {
+		if report.IsEvaluation(name) && len(t.Column(name).Records) > 0 && (e == nil || report.ByWeight(name, e.Name) < 0) {
+			e = &Evaluation{Name: name, Falls: report.Better(name, 0, 1)}
 		}
 	}
-	if first == nil {
+	if e == nil {
 		return nil
 	}
-	now := *first
-	return &now
-}
-
-// update reads what came since the last time.
-func (s *evaluated) update(dir string) {
-	f, info, isSame, err := s.Open(dir)
-	if err != nil {
-		return
+	versions := map[uint32]int64{} // by record
+	for i, of := 0, t.Column(rundir.EvalVersion); i < len(of.Records); i++ {
+		versions[of.Records[i]] = int64(of.Values[i])
 	}
-	defer f.Close()
-	s.modified = info.ModTime()
-	if !isSame {
-		s.by, s.At.Offset = map[string]*Evaluation{}, 0
-	}
-	var pairs []rundir.Pair
-	_ = rundir.EachLine(f, s.At.Offset, info.Size(), func(line []byte, end int64) { // the summary tells an error
-		s.At.Offset = end
-		if !bytes.Contains(line, []byte(`"eval/`)) && !bytes.Contains(line, []byte(`"bench/`)) {
-			return
+	column := t.Column(e.Name)
+	for i, record := range column.Records {
+		step := t.Steps[record]
+		version, ok := versions[record]
+		if !ok {
+			version = step
 		}
-		h, found, err := rundir.Scan(line, pairs)
-		if pairs = found; err != nil {
-			return
+		v := column.Values[i]
+		if i == 0 {
+			e.First, e.Best, e.Step, e.Version = Number(v), Number(v), step, version
 		}
-		version := h.Step
-		for _, p := range pairs {
-			if v, ok := rundir.ValueOf(p.Value); ok && string(p.Name) == rundir.EvalVersion {
-				version = int64(v)
-			}
+		if e.Version == 0 && version > 0 || (e.Version == 0) == (version == 0) && report.Better(e.Name, v, float64(e.Best)) {
+			e.Best, e.Step, e.Version = Number(v), step, version
 		}
-		for _, p := range pairs {
-			if v, ok := rundir.ValueOf(p.Value); ok && string(p.Name) != rundir.EvalVersion {
-				s.add(string(p.Name), h.Step, version, v)
-			}
-		}
-	})
-	s.At = rundir.MarkAt(f, s.At.Offset)
-}
-
-func (s *evaluated) add(name string, step, version int64, v float64) {
-	e, known := s.by[name]
-	if !known && report.IsEvaluation(name) {
-		e = &Evaluation{Name: name, First: Number(v), Best: Number(v), Step: step, Version: version, Falls: report.Better(name, 0, 1)}
+		e.Last = Number(v)
 	}
-	s.by[name] = e
-	if e == nil {
-		return
-	}
-	if e.Version == 0 && version > 0 || (e.Version == 0) == (version == 0) && report.Better(name, v, float64(e.Best)) {
-		e.Best, e.Step, e.Version = Number(v), step, version
-	}
-	e.Last = Number(v)
+	return e
 }

@@ -27,6 +27,7 @@ const (
 // runs finds the runs below the studio's directory, and keeps what the studio knows of them.
 type runs struct {
 	dir    string
+	files  *cache // their metrics
 	finder finder
 	known  sync.Map // *runFiles by directory
 }

@@ -56,7 +56,7 @@ func TestFinderFollowsTheDirectory(t *testing.T) {
 // Nothing is kept of a run that is gone.
 func TestRunsAreForgotten(t *testing.T) {
 	dir := t.TempDir()
-	s := &runs{dir: dir}
+	s := &runs{dir: dir, files: newCache(nil)}
 	put(t, dir, "a/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	put(t, dir, "b/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	list := func() (n int) {

@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/web"
 )
@@ -70,8 +69,8 @@ type curves struct {
 }
 
 // newCurves returns the curves of runs. every is as of [Server.Every].
-func newCurves(of *runs, disk *cachedir.Dir, every time.Duration) *curves {
-	return &curves{runs: of, files: newCache(disk), every: cmp.Or(every, look),
+func newCurves(of *runs, every time.Duration) *curves {
+	return &curves{runs: of, files: of.files, every: cmp.Or(every, look),
 		reads: semaphore.NewWeighted(metricReads), bytes: semaphore.NewWeighted(maxAnswers)}
 }
 

@@ -23,7 +23,7 @@ func TestOwnerOfTheStudiosFiles(t *testing.T) {
 	if err := checkOwner(root); err == nil || !strings.Contains(err.Error(), own+" belongs to another user") {
 		t.Error(err)
 	}
-	_, err := (&starts{runs: &runs{dir: root}}).launch("p/small", configRequest{Text: "name: small\n"}, nil)
+	_, err := (&starts{runs: &runs{dir: root, files: newCache(nil)}}).launch("p/small", configRequest{Text: "name: small\n"}, nil)
 	if err == nil || !strings.Contains(err.Error(), "another user") {
 		t.Error(err)
 	}

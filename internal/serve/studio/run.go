@@ -120,7 +120,7 @@ func details(_ *http.Request, f *runFiles) (any, error) {
 }
 
 // summary returns what the list tells of a run, and lines about what cannot be read; nil if the run is
-// gone. It reads a bounded part of the run's files.
+// gone. Of files that it has read before it reads what is new.
 func (f *runFiles) summary() (*Run, []string) {
 	dir := f.dir
 	if !exists(dir) {
@@ -140,7 +140,8 @@ func (f *runFiles) summary() (*Run, []string) {
 	parts, pace := map[string]rundir.Part{}, 0.0
 	var began, wrote, touched time.Time // wrote is what the files tell, and touched when they changed, as those of a copy all did
 	described := false
-	for _, d := range rundir.Monitors(dir) {
+	monitors := rundir.Monitors(dir)
+	for _, d := range monitors {
 		about, err := rundir.ReadAbout(d)
 		note(err)
 		if err == nil {
@@ -166,10 +167,10 @@ func (f *runFiles) summary() (*Run, []string) {
 	}
 	run.nameStage(dir, set, described)
 	note(f.placed(run))
-	run.Evaluation = f.evaluation()
+	run.Evaluation = f.evaluation(monitors)
 	run.Weights, err = f.weights(run.Evaluation)
 	note(err)
-	warnings, err := f.warnings()
+	warnings, err := f.warnings(monitors)
 	note(err)
 	run.Warnings = list(warnings)
 	touched = later(touched, modified(filepath.Join(dir, rundir.Traces)))

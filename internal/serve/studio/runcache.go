@@ -13,6 +13,7 @@ import (
 // runFiles are the files of a run, with what the studio keeps of them until they change.
 type runFiles struct {
 	id, dir string
+	files   *cache // the metrics of all runs
 
 	setting sync.Mutex // guards the next three
 	set     *settings  // never changed once it is here
@@ -22,14 +23,14 @@ type runFiles struct {
 	mu     sync.Mutex       // guards the rest, and is held while a large file is read
 	tails  map[string]*tail // by monitor directory
 	newest map[string]*newest
-	evals  map[string]*evaluated
+	evals  map[string]evaluated
 	said   map[string]messages
 }
 
 // at returns the files of the run in a directory.
 func (s *runs) at(dir, id string) *runFiles {
 	f, _ := s.known.LoadOrStore(dir, &runFiles{
-		id: id, dir: dir, tails: map[string]*tail{}, newest: map[string]*newest{}, evals: map[string]*evaluated{},
+		id: id, dir: dir, files: s.files, tails: map[string]*tail{}, newest: map[string]*newest{}, evals: map[string]evaluated{},
 		said: map[string]messages{},
 	})
 	return f.(*runFiles)

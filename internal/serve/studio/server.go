@@ -56,9 +56,9 @@ type answer func(r *http.Request) (any, error)
 
 // Handler answers /api/v1/ with JSON, and all else with the files of the page.
 func (s *Server) Handler() http.Handler {
-	found, planning := &runs{dir: s.Dir}, new(sync.Mutex) // one plan at a time: it measures the machine
+	found, planning := &runs{dir: s.Dir, files: newCache(s.Disk)}, new(sync.Mutex) // one plan at a time: it measures the machine
 	s.traces = newTraces(found, s.Disk)
-	curves, traces := newCurves(found, s.Disk, s.Every), s.traces
+	curves, traces := newCurves(found, s.Every), s.traces
 	configs := &configs{found, s.Plan, s.Advise, s.Templates, planning}
 	starts := &starts{runs: found, program: s.Program, running: map[string]*child{}}
 	talking := &talking{found, &s.talks, s.Talker, planning}

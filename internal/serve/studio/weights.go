@@ -56,11 +56,12 @@ func kindOf(line string) string {
 	return text[:min(len(text), 30)]
 }
 
-// warnings returns the lines with which a run warned, the newest of each kind. It reads what came since the last time.
-func (f *runFiles) warnings() (all []string, err error) {
+// warnings returns the lines with which a run with these monitor directories warned, the newest of each kind. It reads what
+// came since the last time.
+func (f *runFiles) warnings(monitors []string) (all []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, dir := range rundir.Monitors(f.dir) {
+	for _, dir := range monitors {
 		s := f.said[dir]
 		lines, end, readErr := rundir.ReadMessages(dir, s.end, mostLines)
 		if readErr != nil {
