@@ -41,7 +41,7 @@ func (s *stage) bench(ctx context.Context) error {
 	}
 	base := s.ModelPath
 	for _, step := range steps {
-		if _, err := s.useModelOf(step); err != nil {
+		if _, err := s.useModelOf(s.checkpoints.Of(step)); err != nil {
 			return err
 		}
 		if err := s.benchModel(ctx, evals, step); err != nil {
@@ -53,8 +53,8 @@ func (s *stage) bench(ctx context.Context) error {
 }
 
 // useModelOf makes the model or the adapter of a checkpoint the one that the stage opens, and returns its directory.
-func (s *stage) useModelOf(step int64) (dir string, err error) {
-	if dir, err = s.OpenCheckpoint(s.checkpoints.Of(step), s.say); err != nil {
+func (s *stage) useModelOf(checkpoint string) (dir string, err error) {
+	if dir, err = s.OpenCheckpoint(checkpoint, s.say); err != nil {
 		return "", err
 	}
 	if len(s.Model.LoraConfigs) > 0 {

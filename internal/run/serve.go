@@ -72,7 +72,7 @@ func (s *stage) serveNewest() (step int64, err error) {
 	if err != nil || path == "" {
 		return 0, err
 	}
-	dir, err := s.useModelOf(step)
+	dir, err := s.useModelOf(path)
 	s.say("serves the model of " + dir)
 	return step, err
 }

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // completion returns a server's answer to one question, and the version of the weights that gave
@@ -131,6 +135,32 @@ func TestAServedAdapterKeepsItsName(t *testing.T) {
 	if len(names) != 1 {
 		t.Errorf("the adapter is called %v", names)
 	}
+}
+
+// A run that only made worse what another one wrote serves that.
+func TestServesTheModelHandedOn(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, "buffer.total_steps=1", noEvaluation); err != nil {
+		t.Fatal(err)
+	}
+	began := "model.model_path=" + filepath.Join(p.job(), "global_step_1")
+	if _, err := p.run(t, "buffer.total_steps=1", noEvaluation, began, "name=worse"); err != nil {
+		t.Fatal(err)
+	}
+	known := `{"metric": "m", "evaluations": [{"version": 0, "value": 0.9}, {"version": 1, "value": 0.5}]}`
+	if err := os.WriteFile(filepath.Join(filepath.Dir(p.job()), "worse", rundir.BestFile), []byte(known), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	server := p.start(t, nil, began, "name=worse", "mode=serve", "explorer.proxy_port="+port, "explorer.listen_address=127.0.0.1")
+	if !server.await(t, serving(t, port, "", 0)) {
+		t.Fatal("the server has ended")
+	}
+	if err := server.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-server.done
 }
 
 // Mode colocate has the bits of mode both.

@@ -33,9 +33,11 @@ func (d *Dir) preferred(all []int64) string {
 }
 
 // HandedOn returns the checkpoint whose model a stage with this best one hands on: that with which the stage began, if
-// an earlier stage wrote it and it was better, else the best one.
+// an earlier stage wrote it and it was better, else the best one. With a critic it is the best one always, because
+// the stage alone trains it.
 func HandedOn(best *rundir.Best) string {
-	if best.Start != nil {
+	hasCritic := exists(filepath.Join(best.Checkpoint, CriticModelDir)) || exists(filepath.Join(best.Checkpoint, CriticEngineDir))
+	if best.Start != nil && !hasCritic {
 		if start := Start(best.Checkpoint); start != "" {
 			return start
 		}

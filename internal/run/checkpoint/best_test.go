@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -72,6 +73,13 @@ func TestTheStartIsHandedOnIfItWasBetter(t *testing.T) {
 				t.Errorf("%s opens %s, want %s", dir, got, want)
 			}
 		}
+	}
+	e := rundir.Evaluations{Metric: "m"} // the start is better, and has no critic
+	e.Add(0, 0.9)
+	e.Add(5, 0.5)
+	err := errors.Join(second.KeepEvaluations(e), os.MkdirAll(filepath.Join(second.Of(5), CriticEngineDir), 0o755))
+	if got, want := inRun(second.Path), second.Of(5); err != nil || got != want {
+		t.Errorf("with a critic it opens %s, want %s; %v", got, want, err)
 	}
 }
 

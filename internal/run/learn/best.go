@@ -133,13 +133,10 @@ func HandOn(s *settle.Stage, sum *record.StageSummary, ended bool, say func(stri
 	if start := sum.Best.Start; start != nil {
 		line := fmt.Sprintf("%s was better before the first step, %.4g, than in the best checkpoint, %.4g at step %d",
 			sum.Best.Metric, *start, sum.Best.Value, sum.Best.Step)
-		if from != sum.Best.Checkpoint && s.Critic == nil {
+		if from != sum.Best.Checkpoint {
 			line = fmt.Sprintf("%s: the stage hands on the model that it began with", line)
 		}
 		say(line)
-	}
-	if s.Critic != nil { // which only the stage's own checkpoints have
-		from = sum.Best.Checkpoint
 	}
 	if !ended || s.Trainer.SaveHfCheckpoint == "never" {
 		return nil
