@@ -48,6 +48,16 @@ func HeldOf(rows []Evaluated) (all []*Held) {
 	return all
 }
 
+// RightOf counts the right answers.
+func RightOf(all []*Held) (n int) {
+	for _, h := range all {
+		if h.Verdict == Right {
+			n++
+		}
+	}
+	return n
+}
+
 // Change says how an answer differs from the one to the same row in another evaluation.
 type Change string
 
@@ -99,6 +109,15 @@ func Pairs(a, b []*Held) (all []Pair) {
 		return cmp.Compare(slices.Index(changes, a.Change), slices.Index(changes, b.Change))
 	})
 	return all
+}
+
+// Changes counts the pairs of each change.
+func Changes(pairs []Pair) map[Change]int {
+	n := map[Change]int{}
+	for _, p := range pairs {
+		n[p.Change]++
+	}
+	return n
 }
 
 // Says reports whether a question, a truth or an answer of some rollouts, which may be nil, has a text, in upper or

@@ -49,19 +49,9 @@ func rank(h *trace.Held) int {
 	return slices.Index([]trace.Verdict{trace.Wrong, trace.Invalid, trace.NotSaid, trace.Right}, h.Verdict)
 }
 
-// Right counts the right answers.
-func (e *Evaluated) Right() (n int) {
-	for _, h := range e.Answers {
-		if h.Verdict == trace.Right {
-			n++
-		}
-	}
-	return n
-}
-
 func (e *Evaluated) summary() string {
-	n := len(e.Answers)
-	return fmt.Sprintf("%d of %s right (%.3g %%)", e.Right(), counted(n, "answer"), 100*float64(e.Right())/float64(max(1, n)))
+	n, right := len(e.Answers), trace.RightOf(e.Answers)
+	return fmt.Sprintf("%d of %s right (%.3g %%)", right, counted(n, "answer"), 100*float64(right)/float64(max(1, n)))
 }
 
 // JSON writes one object for each answer of a choice.
@@ -102,15 +92,6 @@ func Compare(a, b string) (c *Compared, err error) {
 	return c, nil
 }
 
-// Counts returns how many pairs have each change.
-func (c *Compared) Counts() map[trace.Change]int {
-	n := map[trace.Change]int{}
-	for _, p := range c.Pairs {
-		n[p.Change]++
-	}
-	return n
-}
-
 // chosen returns the pairs of a choice.
 func (c *Compared) chosen(o Choice) []trace.Pair {
 	which := "changed"
@@ -126,7 +107,7 @@ func (c *Compared) chosen(o Choice) []trace.Pair {
 
 // Print writes how many answers have changed, and then the answers: those that have become wrong come first.
 func (c *Compared) Print(w io.Writer, coloured bool, o Choice) error {
-	out, n := writer{coloured: coloured}, c.Counts()
+	out, n := writer{coloured: coloured}, trace.Changes(c.Pairs)
 	for i, e := range []*Evaluated{c.A, c.B} {
 		fmt.Fprintf(&out, "%c  %s: %s\n", 'A'+i, out.style(bold, safetext.Printable(e.Name)), e.summary())
 	}
@@ -160,7 +141,7 @@ func (c *Compared) JSON(w io.Writer, o Choice) error {
 		B      string               `json:"b"`
 		Counts map[trace.Change]int `json:"counts"`
 		Pairs  []trace.Pair         `json:"pairs"`
-	}{c.A.Name, c.B.Name, c.Counts(), c.chosen(o)})
+	}{c.A.Name, c.B.Name, trace.Changes(c.Pairs), c.chosen(o)})
 }
 
 // writer writes answers for people.

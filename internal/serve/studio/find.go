@@ -164,6 +164,17 @@ func (s *runs) open(id string) (*runFiles, error) {
 	return s.at(dir, id), nil
 }
 
+// isOwnFile reports whether a file below a run is its own: a regular file that no link leads to, and no pipe, which
+// would never end.
+func isOwnFile(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || real != path {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // isID reports whether a text may be the ID of a run.
 func isID(id string) bool {
 	return filepath.IsLocal(filepath.FromSlash(id)) && !strings.ContainsAny(id, "\\\x00") && path.Clean(id) == id && id != "."

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/trinity-go/trinity/internal/trace"
@@ -78,11 +76,8 @@ func (f *runFiles) evaluated(name string) ([]*trace.Held, error) {
 	if i < 0 {
 		return nil, notFound{fmt.Errorf("the trace of the run has no evaluation %.100q", name)}
 	}
-	if real, err := filepath.EvalSymlinks(all[i].Path); err != nil || real != all[i].Path {
+	if !isOwnFile(all[i].Path) {
 		return nil, notFound{fmt.Errorf("%s is no file of the run", all[i].Path)}
-	}
-	if info, err := os.Stat(all[i].Path); err != nil || !info.Mode().IsRegular() {
-		return nil, notFound{fmt.Errorf("%s is no file", all[i].Path)}
 	}
 	rows, err := trace.ReadEvaluated(all[i].Path)
 	return trace.HeldOf(rows), err
@@ -109,13 +104,9 @@ func (s *traces) answers(r *http.Request) (any, error) {
 		if read[i], err = f.evaluated(names[i]); err != nil {
 			return nil, err
 		}
-		sides[i] = sideOf(id, names[i], read[i])
+		sides[i] = &heldSide{id, names[i], len(read[i]), trace.RightOf(read[i])}
 	}
 	pairs := trace.Pairs(read[0], read[1])
-	counts := map[trace.Change]int{}
-	for _, p := range pairs {
-		counts[p.Change]++
-	}
 	chosen, err := trace.ChosenPairs(pairs, q.Get("which"), q.Get("q"))
 	if err != nil {
 		return nil, mistake{err}
@@ -124,17 +115,7 @@ func (s *traces) answers(r *http.Request) (any, error) {
 	for _, p := range chosen[:min(len(chosen), mostPairs)] {
 		shown = append(shown, heldPairOf(p))
 	}
-	return map[string]any{"a": sides[0], "b": sides[1], "counts": counts, "of": len(chosen), "pairs": shown}, nil
-}
-
-func sideOf(run, at string, answers []*trace.Held) *heldSide {
-	s := &heldSide{Run: run, At: at, N: len(answers)}
-	for _, h := range answers {
-		if h.Verdict == trace.Right {
-			s.Right++
-		}
-	}
-	return s
+	return map[string]any{"a": sides[0], "b": sides[1], "counts": trace.Changes(pairs), "of": len(chosen), "pairs": shown}, nil
 }
 
 func heldPairOf(p trace.Pair) heldPair {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -84,11 +82,8 @@ func (f *runFiles) answers(r *http.Request, id string) (dir string, step int64, 
 		return dir, step, nil, err
 	}
 	path := trace.StepFile(dir, step)
-	if real, err := filepath.EvalSymlinks(path); err != nil || real != path {
+	if !isOwnFile(path) {
 		return dir, step, nil, notFound{fmt.Errorf("the trace of the run has no train step %d", step)}
-	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return dir, step, nil, notFound{fmt.Errorf("%s is no file", path)}
 	}
 	if id == "" {
 		answers, err = trace.ReadAnswers(dir, step)

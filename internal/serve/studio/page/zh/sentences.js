@@ -804,7 +804,6 @@ export const sentences = {
   "the body is no such JSON: %w": "请求体不是这样的 JSON：%w",
   "the trace of train step %d has no rollout %.200q": "第 %d 个训练步的追踪中没有轨迹 %.200q",
   "the trace of the run has no train step %d": "此运行的追踪中没有第 %d 个训练步",
-  "%s is no file": "%s 不是文件",
   "%w: give the directory of the runs with --dir": "%w：请用 --dir 给出运行所在的目录",
   "there is no %s %q": "没有 %s %q",
   "%s is %.40q: want a whole number": "%s 是 %.40q：应为整数",
