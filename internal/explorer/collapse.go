@@ -21,10 +21,11 @@ func (e *Explorer) collapsed(outcomes []*outcome) (share float64, ok bool) {
 	given := map[string]int{} // answers, by text
 	total, most := 0, 0
 	for _, o := range outcomes {
-		answers, least := map[string]bool{}, math.Inf(1)
-		all := runs(o.group)
-		for _, run := range all {
-			answers[answerOf(run)] = true
+		all, least := runs(o.group), math.Inf(1)
+		texts, answers := make([]string, len(all)), map[string]bool{}
+		for i, run := range all {
+			texts[i] = answerOf(run)
+			answers[texts[i]] = true
 			if last := run[len(run)-1]; last.Reward.Valid {
 				least, e.highest = min(least, last.Reward.Value), max(e.highest, last.Reward.Value)
 			}
@@ -33,8 +34,7 @@ func (e *Explorer) collapsed(outcomes []*outcome) (share float64, ok bool) {
 			continue
 		}
 		groups++
-		for _, run := range all {
-			answer := answerOf(run)
+		for _, answer := range texts {
 			given[answer]++
 			total, most = total+1, max(most, given[answer])
 		}
