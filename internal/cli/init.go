@@ -41,7 +41,7 @@ type beginning struct {
 	environmentRecipe     // of an environment
 	said              int // bytes of the longest first message of an environment
 
-	lines *bufio.Scanner // what a person types; nil if nobody is there
+	lines *bufio.Scanner // typed answers; nil without a terminal
 	rows  ownRows        // of Data or of an environment; nil if they are not here
 }
 

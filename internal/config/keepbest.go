@@ -9,7 +9,7 @@ import (
 // KeepBestKey is the key that names the metric of the best checkpoint.
 const KeepBestKey = "trainer.keep_best"
 
-// losses are words of the names of metrics of which less is better.
+// losses are the words that mark a metric of which less is better.
 var losses = []string{"loss", "perplexity", "ppl", "nll", "kl", "error", "errors", "failed", "invalid"}
 
 // BestMetric returns the metric of keep_best, and whether less of it is better: min: or max: before the

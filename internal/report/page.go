@@ -76,7 +76,7 @@ type Page struct {
 	Metric      string        // by which several groups are ranked; "" for one
 	Apart       []Apart       // the settings that tell the groups apart
 	Ranked      []ranked      // of several groups
-	Weights     []string      // where those of the best group are, a line for each of its runs
+	Weights     []string      // where the best group has its weights: a line for each of its runs
 	Rollouts    template.HTML // what stands below all else; may be ""
 }
 

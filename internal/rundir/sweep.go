@@ -16,7 +16,7 @@ type Sweep struct {
 	Varied []string `json:"varied"` // the keys that differ between its runs, also the seed
 }
 
-// ReadSweep returns of which sweep the run in a directory is.
+// ReadSweep returns the sweep to which the run in a directory belongs.
 func ReadSweep(dir string) (s Sweep, err error) {
 	text, err := durable.ReadWithin(dir, SweepFile, maxSmall)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -66,7 +66,8 @@ func (j *JSON) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// EvaluatedOf returns the rows of a task whose rollouts have ended: those of the group, and one for each that failed.
+// EvaluatedOf returns the rows of a task after its last rollout: one for each experience of the group, and one for each
+// failed rollout.
 func EvaluatedOf(step int64, task *trinity.Task, group trinity.Group, failed []error, texts Tokens) (rows []Evaluated) {
 	row := Evaluated{Taskset: task.Taskset, Row: int64(task.Index), Truth: experience.Truth(task), Step: step}
 	for i, e := range group {

@@ -34,8 +34,8 @@ type Options struct {
 	SaveInterval int64    // steps between checkpoints; 0: save only at the end
 	Evaluation   Evaluation
 
-	// Keeps reports whether a step that was trained, and evaluated if the trainer evaluates it, gets a checkpoint
-	// beside those of SaveInterval; may be nil.
+	// Keeps reports whether a train step gets a checkpoint that SaveInterval does not ask for. It is called after the
+	// trainer's evaluation of the step, if there is one; may be nil.
 	Keeps func(step int64) bool
 	// Enough reports whether the evaluations of versions before one end the training; may be nil.
 	Enough func(before int64) bool

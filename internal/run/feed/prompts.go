@@ -96,7 +96,7 @@ func (s *Reader) promptLength(f *config.Facts) (float64, error) {
 	return float64(all.sum) / float64(all.looked), nil
 }
 
-// firstPrompts measures the first prompts of each taskset; those of evaluations if there are no others.
+// firstPrompts measures the first prompts of each taskset; without training tasksets, of each evaluation taskset.
 func (s *Reader) firstPrompts(most int) (all promptLengths, err error) {
 	for i := range s.Tasksets {
 		t := &s.Tasksets[i]

@@ -59,7 +59,7 @@ type LogOptions struct {
 // joined is the trainer in another process, which wants the spans.
 type joined interface{ Span(trinity.Span) }
 
-// NewLog returns the log of a stage, without secrets in its lines. tokens are those of the policy.
+// NewLog returns the log of a stage, without secrets in its lines. tokens spells token IDs of the policy.
 func NewLog(cfg *config.Settled, o LogOptions, tokens trace.Tokens) *Log {
 	l := &Log{
 		LogOptions: o, Scrub: ScrubOf(&cfg.Config), cfg: cfg, tokens: tokens, said: &monitor.Messages{To: o.Say},
