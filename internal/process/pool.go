@@ -27,6 +27,7 @@ type Lines struct {
 	Most     int                    // bytes of a line
 	Cut      bool                   // a longer line is cut; otherwise it ends the program
 	IsAnswer func(line []byte) bool // other lines have no effect; nil: each line is an answer
+	First    []byte                 // written to each copy of a mux before its first question
 }
 
 // Worker is one copy of a program. It starts with its first question.
