@@ -87,6 +87,25 @@ func Files() (map[string][]byte, error) {
 	return all, nil
 }
 
+// Plugins returns the worker for classes and functions of users: a program that `python -c` runs, and the modules
+// of trinity_go by their paths, which the program reads with the first line of its input.
+func Plugins() (boot string, modules map[string]string, err error) {
+	p, err := readProject(front)
+	if err != nil {
+		return "", nil, err
+	}
+	w := &wheel{}
+	if err := w.addPackages(p); err != nil {
+		return "", nil, err
+	}
+	modules = map[string]string{}
+	for _, f := range w.files {
+		modules[f.name] = string(f.data)
+	}
+	text, err := files.ReadFile(front + "/boot.py")
+	return string(text), modules, err
+}
+
 func (p *project) metadata(version string) string {
 	about := &p.Project
 	text := fmt.Sprintf("Metadata-Version: 2.4\nName: %s\nVersion: %s\nSummary: %s\n", about.Name, version, about.Description)

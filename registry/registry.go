@@ -7,7 +7,9 @@ package registry
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // Registry holds the plug-ins of one kind.
@@ -23,6 +25,8 @@ type Catalog struct {
 	Auto    []string // the plug-ins that the value auto means; one, unless the key takes a list
 	Always  []string // the plug-ins that a run has even if its configuration does not name them
 	entries map[string]entry
+
+	elsewhere, elsewhereArg string // see Elsewhere
 }
 
 type entry struct {
@@ -66,6 +70,27 @@ func (r *Registry[T]) Register(name, doc string, build func() T) {
 	}
 	r.build[name] = build
 	r.entries[name] = entry{doc: doc, new: func() any { return build() }}
+}
+
+// Elsewhere names the plug-in to which names of others belong, such as my.module.Name. It gets the name under arg, and
+// the arguments under args.
+func (c *Catalog) Elsewhere(plugin, arg string) { c.elsewhere, c.elsewhereArg = plugin, arg }
+
+// Resolve returns the plug-in that a name of a configuration stands for, and its arguments. section is what the
+// plug-in of [Catalog.Elsewhere] finds under the name of its own section, the plug-in's name, unless the arguments have it.
+func (c *Catalog) Resolve(name string, args, section map[string]any) (plugin string, all map[string]any) {
+	switch {
+	case c.elsewhere == "" || c.Has(name) && name != c.elsewhere:
+		return name, args
+	case name != c.elsewhere:
+		if !strings.ContainsAny(name, ".:") {
+			return name, args
+		}
+		args = map[string]any{c.elsewhereArg: name, "args": args}
+	}
+	all = map[string]any{c.elsewhere: section}
+	maps.Copy(all, args)
+	return c.elsewhere, all
 }
 
 // Build returns the named plug-in, with args merged over its defaults, later maps over earlier

@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -44,6 +45,8 @@ type Config struct {
 	Synchronizer  Synchronizer  `yaml:"synchronizer"`
 	Service       Service       `yaml:"service"`
 	Log           Log           `yaml:"log"`
+	// What runs the classes and functions that you have written in Python. Own section of Trinity-Go.
+	Python bridge.Plugins `yaml:"python"`
 	// Connect-the-Dots task packing (newest upstream).
 	Cod Cod `yaml:"cod"`
 	// Stages run one after the other. Each starts from the weights of the stage before it.

@@ -20,7 +20,7 @@ func (s *Settled) findPlugins(r report) {
 		findAlgorithm(p, &s.Algorithm)
 	}
 	for _, t := range s.Data.Tasksets {
-		findTaskset(p, &s.Buffer, &s.Cod, s.Work, t)
+		s.findTaskset(p, t)
 	}
 	if s.ReadsDataset {
 		p.selector(&s.Buffer.TrainerInput.ExperienceBuffer.DataSelector, storeKey+".data_selector")
@@ -75,9 +75,9 @@ func findAlgorithm(p pluginCheck, algorithm *Algorithm) {
 	check("sample_strategy", "sample_strategy", parts.SampleStrategy, parts.SampleStrategyArgs, changes.SampleStrategyArgs)
 }
 
-func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry) {
+func (s *Settled) findTaskset(p pluginCheck, t TasksetEntry) {
 	workflow, reward := t.Key+".default_workflow_type", t.Key+".default_reward_fn_type"
-	in := buffer.ExplorerInput
+	in := s.Buffer.ExplorerInput
 	if !p.IsSet(workflow) {
 		workflow = "buffer.explorer_input.default_workflow_type"
 		if t.Eval && in.DefaultEvalWorkflowType != in.DefaultWorkflowType {
@@ -87,12 +87,30 @@ func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry
 	if !p.IsSet(reward) {
 		reward = "buffer.explorer_input.default_reward_fn_type"
 	}
-	if t.Eval || w.Explores {
+	if t.Eval || s.Explores {
 		before := len(*p.errs)
-		p.named("workflow", t.DefaultWorkflowType, workflow, cod.ArgsOfWorkflow(t), t.Key+".workflow_args")
+		p.named("workflow", t.DefaultWorkflowType, workflow, s.Cod.ArgsOfWorkflow(t), t.Key+".workflow_args")
 		p.placePackErrors(t, before)
-		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
+		name, args := s.Reward(&t.Taskset)
+		before = len(*p.errs)
+		p.named("reward_fn", name, reward, args, t.Key+".reward_fn_args")
+		if name != t.DefaultRewardFnType {
+			p.placeForeign(before, reward, t.Key+".reward_fn_args")
+		}
 		p.selector(&t.DataSelector, t.Key+".data_selector")
+	}
+}
+
+// placeForeign moves the errors after the first ones, of a plug-in that takes the name of a user's function, to the keys
+// that the file has: the name's, and those of the arguments.
+func (p pluginCheck) placeForeign(first int, nameKey, argsKey string) {
+	for i := first; i < len(*p.errs); i++ {
+		e := (*p.errs)[i]
+		key := nameKey
+		if arg, ok := strings.CutPrefix(e.Key, argsKey+".args."); ok {
+			key = argsKey + "." + arg
+		}
+		(*p.errs)[i] = p.errorFor(key, e.Message, e.Hint)
 	}
 }
 
@@ -165,6 +183,11 @@ func (p pluginCheck) named(kind, name, key string, args map[string]any, argsKey 
 	catalog, ok := registry.Find(kind)
 	if !ok && !p.IsSet(key) {
 		return
+	}
+	if ok {
+		if foreign, _ := catalog.Resolve(name, nil, nil); foreign != name { // checked with its arguments
+			return
+		}
 	}
 	if !ok || !slices.Contains(catalog.Names(), name) {
 		if !p.seen[key+"="+name] {

@@ -163,10 +163,11 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 // template returns a task with the fields that all tasks of a taskset have in common. Load has
 // filled in the defaults of the taskset.
 func template(s *config.Settled, ts config.TasksetEntry) trinity.Task {
+	reward, args := s.Reward(&ts.Taskset)
 	return trinity.Task{
 		Taskset: ts.Name, Eval: ts.Eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
 		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.Cod.ArgsOfWorkflow(ts),
-		Reward: ts.DefaultRewardFnType, RewardArgs: ts.RewardFnArgs,
+		Reward: reward, RewardArgs: args,
 		Format: ts.Format.TaskFormat, Sampling: Sampling(s, &ts.RolloutArgs, !ts.Eval),
 	}
 }

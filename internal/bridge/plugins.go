@@ -1,0 +1,160 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/python"
+)
+
+// Plugins are what runs the classes and functions that users have written in Python: the section python of a
+// configuration, and an argument of the plug-ins that ask them.
+type Plugins struct {
+	Interpreter  string            `yaml:"interpreter" doc:"Python that runs classes and functions of yours. Empty is TRINITY_PYTHON, else the one beside this program, else python3."`
+	Path         []string          `yaml:"path" doc:"Folders in which Python looks for modules first. Empty is the folder of the configuration and the working directory."`
+	Processes    int               `yaml:"processes" default:"1" range:"[1,1024]" doc:"Copies of the process that runs them, for code that computes much."`
+	Concurrency  int               `yaml:"concurrency" default:"64" range:"[1,4096]" doc:"Calls in flight in one process: coroutines, or threads of what is none."`
+	Env          map[string]string `yaml:"env" secret:"true" doc:"Environment variables besides those of the run."`
+	MaxMemoryMB  int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space of a process (Linux only); 0: no limit."`
+	StartTimeout float64           `yaml:"start_timeout" default:"300" range:"(0,)" doc:"Seconds for the imports of a process."`
+}
+
+// DefaultPlugins returns the defaults of the section.
+func DefaultPlugins() Plugins { return Plugins{Processes: 1, Concurrency: 64, StartTimeout: 300} }
+
+// Args returns the section as an argument of a plug-in.
+func (p *Plugins) Args() map[string]any {
+	env := map[string]any{}
+	for name, value := range p.Env {
+		env[name] = value
+	}
+	path := []any{}
+	for _, folder := range p.Path {
+		path = append(path, folder)
+	}
+	return map[string]any{
+		"interpreter": p.Interpreter, "path": path, "processes": p.Processes, "concurrency": p.Concurrency, "env": env,
+		"max_memory_mb": p.MaxMemoryMB, "start_timeout": p.StartTimeout,
+	}
+}
+
+// interpreter returns the Python to start.
+func (p *Plugins) interpreter() string {
+	if name := cmp.Or(p.Interpreter, os.Getenv("TRINITY_PYTHON")); name != "" {
+		return name
+	}
+	if self, err := os.Executable(); err == nil { // pip has installed it into the environment
+		for _, name := range []string{"python3", "python.exe"} {
+			if beside := filepath.Join(filepath.Dir(self), name); isEnvironment(beside) {
+				return beside
+			}
+		}
+	}
+	return "python3"
+}
+
+// isEnvironment reports whether a Python is that of a virtual environment.
+func isEnvironment(path string) bool {
+	_, err := os.Stat(path)
+	_, of := os.Stat(filepath.Join(filepath.Dir(path), "..", "pyvenv.cfg"))
+	return err == nil && of == nil
+}
+
+// Open returns a mux to processes that run the worker. log gets what they write to their standard error.
+func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
+	boot, modules, err := python.Plugins()
+	if err != nil {
+		return nil, err
+	}
+	first, err := json.Marshal(map[string]any{"files": modules, "options": map[string]any{"path": append([]string{}, p.Path...)}})
+	if err != nil {
+		return nil, err
+	}
+	args := process.Args{Command: []string{p.interpreter(), "-c", boot}, Env: p.Env, MaxMemory: p.MaxMemoryMB}
+	if err := args.Validate(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return nil, fmt.Errorf("there is no Python %s: install it, or set python.interpreter", args.Command[0])
+		}
+		return nil, err
+	}
+	program := args.Program()
+	program.Stderr = log
+	return process.NewMux(program, p.Processes, p.Concurrency, process.Lines{Most: maxLine, First: append(first, '\n')}), nil
+}
+
+const maxLine = 64 << 20 // bytes of an answer
+
+// Described is what a class or a function says of itself.
+type Described struct {
+	Doc       string `json:"doc"`
+	Signature string `json:"signature"`
+	IsClass   bool   `json:"is_class"`
+}
+
+// described are the answers of this process so far: one import says all about a name.
+var described sync.Map
+
+// leftOut says that no code of users runs to describe itself.
+var leftOut atomic.Bool
+
+// LeaveOut makes Describe answer nothing, so that no code of users runs before a run does.
+func LeaveOut() { leftOut.Store(true) }
+
+// Describe imports a class or a function in a process of its own, and checks the arguments of the configuration against
+// those that it takes. kind is what the run asks of it, such as reward. It asks once for the same question.
+func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described, err error) {
+	if leftOut.Load() {
+		return d, nil
+	}
+	if runtime.GOOS != "linux" && p.MaxMemoryMB > 0 {
+		return d, fmt.Errorf("python.max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
+	}
+	question := map[string]any{"kind": kind, "name": name, "args": args}
+	key, err := json.Marshal([]any{p, question})
+	if err != nil {
+		return d, err
+	}
+	once, _ := described.LoadOrStore(string(key), sync.OnceValues(func() (Described, error) { return p.ask(name, question) }))
+	return once.(func() (Described, error))()
+}
+
+// ask lets a process of its own describe a class or a function.
+func (p *Plugins) ask(name string, question map[string]any) (d Described, err error) {
+	one := *p
+	one.Processes = 1
+	mux, err := one.Open(nil)
+	if err != nil {
+		return d, err
+	}
+	defer mux.Close()
+	limit := wait.Seconds(p.StartTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no import of %s within python.start_timeout = %v", name, limit))
+	defer cancel()
+	var answer struct{ Is Described }
+	err = mux.Ask(ctx, "describe", question, &answer)
+	return answer.Is, err
+}
+
+// Patience is how long people wait for Python before they are told for what.
+const Patience = 10 * time.Second
+
+// Waiting says, after a while, that the run waits for an import. The caller stops it.
+func (p *Plugins) Waiting(name string, say func(string)) *time.Timer {
+	return time.AfterFunc(Patience, func() {
+		say(fmt.Sprintf("waits for %s, which Python imports (%s; python.start_timeout = %g s)", name, strings.TrimSpace(p.interpreter()), p.StartTimeout))
+	})
+}

@@ -1,0 +1,167 @@
+"""The wire: what is answered, in which order, and what a question that was given up says."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import queue
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from trinity_go import wire
+
+
+def line_of(text: str) -> int:
+    """Return the line of this file that is a text."""
+    with open(__file__) as file:
+        return next(i for i, line in enumerate(file, 1) if line.strip() == text)
+
+
+class Told(io.RawIOBase):
+    """Keeps the answers."""
+
+    def __init__(self) -> None:
+        self.lines: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.lines.put(json.loads(bytes(data)))
+        return len(data)
+
+
+class Asked:
+    """Asks a server."""
+
+    def __init__(self, **handlers: Any) -> None:
+        self.answers, self.questions = Told(), queue.Queue()
+        server = wire.Server(handlers, self.answers, most_abandoned=8)
+        threading.Thread(target=server.run, args=(iter(self.questions.get, None),), daemon=True).start()
+
+    def ask(self, **question: Any) -> None:
+        self.questions.put(json.dumps(question).encode())
+
+    def answer(self) -> dict[str, Any]:
+        return self.answers.lines.get(timeout=30)
+
+
+def test_answers_come_in_any_order() -> None:
+    gate = threading.Event()
+
+    def slow(question: dict[str, Any]) -> dict[str, Any]:
+        gate.wait(30)
+        return {"said": question["text"]}
+
+    async def quick(question: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"said": question["text"]}
+
+    server = Asked(slow=slow, quick=quick)
+    server.ask(id=1, do="slow", text="a")
+    server.ask(id=2, do="quick", text="b")
+    assert server.answer() == {"id": 2, "said": "b"}
+    gate.set()
+    assert server.answer() == {"id": 1, "said": "a"}
+    server.ask(id=3, do="dance")
+    assert server.answer() == {"id": 3, "error": {"kind": "", "reason": "this version does not know how to dance"}}
+
+
+def raises(error: BaseException) -> Any:
+    def handler(_: dict[str, Any]) -> None:
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "reason"),
+    [
+        (ValueError("no\nway"), "", "ValueError: no way; RAISED"),
+        (TimeoutError("slow"), "timeout", "TimeoutError: slow; RAISED"),
+        (ConnectionResetError(), "environment", "ConnectionResetError; RAISED"),
+        (SystemExit(3), "", "SystemExit: 3; RAISED"),
+        (wire.Told("name a class", "reward"), "reward", "name a class"),
+    ],
+)
+def test_failures(error: BaseException, kind: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
+    server = Asked(fail=raises(error))
+    server.ask(id=5, do="fail")
+    reason = reason.replace("RAISED", f"test_wire.py:{line_of('raise error')} in handler")
+    assert server.answer() == {"id": 5, "error": {"kind": kind, "reason": reason}}
+    traceback = capfd.readouterr().err
+    assert ("question 5:" in traceback and "raise error" in traceback) != isinstance(error, wire.Told)
+
+
+def test_given_up() -> None:
+    gate = threading.Event()
+
+    def hung(_: dict[str, Any]) -> None:
+        gate.wait(60)
+
+    async def later(_: dict[str, Any]) -> None:
+        await asyncio.sleep(60)
+
+    server = Asked(hung=hung, later=later)
+    for number, do, line in ((1, "hung", "gate.wait(60)"), (2, "later", "await asyncio.sleep(60)")):
+        server.ask(id=number, do=do)
+        time.sleep(0.05)
+        server.ask(cancel=number)
+        assert server.answer() == {
+            "id": number,
+            "error": {"kind": "timeout", "reason": f"it stands at test_wire.py:{line_of(line)} in {do}"},
+        }
+    gate.set()
+    server.ask(cancel=1)  # it has been answered
+    server.ask(id=3, do="hung")
+    assert server.answer() == {"id": 3}
+
+
+def test_what_is_no_json() -> None:
+    class Number:
+        size = 1
+
+        def item(self) -> float:
+            return 0.5
+
+    server = Asked(give=lambda q: {"value": {"number": Number(), "set": {1}, "object": object()}[q["what"]]})
+    server.ask(id=1, do="give", what="number")
+    server.ask(id=2, do="give", what="set")
+    server.ask(id=3, do="give", what="object")
+    answers = sorted((server.answer() for _ in range(3)), key=lambda a: a["id"])
+    assert answers[:2] == [{"id": 1, "value": 0.5}, {"id": 2, "value": [1]}]
+    assert answers[2]["error"]["reason"] == "the answer is no JSON: a builtins.object is no number, text, list or dict"
+
+
+def test_pack() -> None:
+    assert wire.pack([1.0, -2.5]) == "AACAPwAAIMA="
+    assert list(wire.unpack(wire.pack([0.1, 3.0]))) == [pytest.approx(0.1, rel=1e-7), 3.0]
+    assert list(wire.unpack(wire.pack([1, -1], "i"), "i")) == [1, -1]
+    with pytest.raises(ValueError, match="padding|base64"):
+        wire.unpack("A")
+
+
+def test_numpy() -> None:
+    numpy = pytest.importorskip("numpy")
+    value = {"a": numpy.float32(0.5), "b": numpy.array([1, 2]), "c": numpy.array(3)}
+    assert json.loads(json.dumps(value, default=wire.plain)) == {"a": 0.5, "b": [1, 2], "c": 3}
+
+
+def test_abandoned_threads_end_the_worker(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(wire.os, "_exit", lambda _: ended.set())
+    gate = threading.Event()
+    server = Asked(hung=lambda _: gate.wait(30))
+    for number in range(9):
+        server.ask(id=number, do="hung")
+        time.sleep(0.01)
+        server.ask(cancel=number)
+    assert ended.wait(30)
+    assert "9 threads run on after their questions were given up" in capfd.readouterr().err
+    gate.set()
+    assert sys.stderr

@@ -1,0 +1,96 @@
+"""Finds classes and functions of users by the names that a configuration has."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .wire import Told, place_of
+
+_lock = threading.RLock()
+_files: dict[str, ModuleType] = {}
+
+
+def find(name: str) -> Any:
+    """Return what a name names: package.module.Name, or path/to/file.py:Name. A module is imported once.
+
+    Raises Told, with the file and the line at which an import fails.
+    """
+    with _lock:  # an import that another thread has begun is waited for
+        path, colon, attribute = name.rpartition(":")
+        if colon and path.endswith(".py"):
+            module = _of_file(path)
+        else:
+            path, _, attribute = name.rpartition(".")
+            if not path:
+                raise Told(f"{name}: want package.module.{name or 'Name'} or file.py:{name or 'Name'}")
+            module = _imported(path)
+    found: Any = module
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            others = [
+                n for n, v in vars(module).items() if getattr(v, "__module__", None) == module.__name__ and callable(v)
+            ]
+            raise Told(
+                f"{path} has no {attribute}: it has {', '.join(sorted(others)) or 'no class and no function'}"
+            ) from None
+    return found
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise Told(_failure(name, error)) from error
+
+
+def _of_file(path: str) -> ModuleType:
+    """Import a file that is in no package. Modules beside it are found, too."""
+    places = [path] if os.path.isabs(path) else [os.path.join(folder, path) for folder in sys.path]
+    full = next((os.path.abspath(p) for p in places if os.path.isfile(p)), "")
+    if not full:
+        raise Told(f"there is no file {path}" + ("" if os.path.isabs(path) else f" in {', '.join(sys.path[:2])}"))
+    if full in _files:
+        return _files[full]
+    path = full
+    name = Path(path).stem
+    spec = importlib.util.spec_from_file_location(name if name not in sys.modules else f"{name}@{path}", path)
+    if spec is None or spec.loader is None:
+        raise Told(f"{path} is no file of Python")
+    folder = os.path.dirname(path)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickles look for it
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[spec.name]
+        raise Told(_failure(path, error)) from error
+    _files[path] = module
+    return module
+
+
+def _failure(what: str, error: BaseException) -> str:
+    """Return a line about an import that failed: what, where, and what to do."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        here = (
+            ""
+            if what == error.name or what.startswith(error.name + ".")
+            else f": {place_of(error).partition(' in ')[0]}"
+        )
+        lacks = f"{what}{here}: no module named {error.name!r} in {sys.executable}"
+        if error.name.startswith("trinity."):
+            return f"{lacks}: pip install --no-deps trinity-rft has the modules of Trinity-RFT that this version does not offer"
+        return f"{lacks}: pip install it there, or set python.interpreter"
+    if isinstance(error, SyntaxError):
+        return f"{what}: {os.path.basename(error.filename or '')}:{error.lineno}: {error.msg}"
+    return f"{what}: {place_of(error).partition(' in ')[0]}: {type(error).__name__}: {error}"

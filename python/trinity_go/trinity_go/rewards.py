@@ -1,0 +1,196 @@
+"""Scores replies with functions and classes of users: classes of Trinity-RFT, functions of TRL, and plain functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import math
+import re
+import threading
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from . import names
+from .wire import Told
+
+_log = logging.getLogger("trinity_go.rewards")
+
+# What a function may take beside the columns of the row. A column of the same name comes first, except before `completion`.
+OFFERED = {
+    "completion": "the reply",
+    "response": "the reply",
+    "messages": "the chat, the reply last",
+    "prompt": "the question",
+    "truth": "the reference answer",
+    "truncated": "whether a limit of tokens ended the reply",
+    "completion_ids": "the reply's token ids",
+    "task": "the task's name",
+    "eval": "whether an evaluation asks",
+    "step": "the explore step",
+    "run": "the rollout's number in its group",
+    "row": "all columns of the row",
+}
+
+
+def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a configuration may say of a function or a class. Raises Told if its arguments are wrong."""
+    target = names.find(name)
+    if not callable(target):
+        raise Told(f"{name} is a {type(target).__name__}, and no function or class")
+    _check(name, target, args)
+    takes = target.__call__ if inspect.isclass(target) else target
+    return {
+        "doc": inspect.getdoc(target) or "",
+        "signature": str(_signature(takes)),
+        "is_class": inspect.isclass(target),
+    }
+
+
+def _signature(target: Any) -> inspect.Signature:
+    try:
+        return inspect.signature(target)
+    except (TypeError, ValueError):
+        return inspect.Signature([inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
+
+
+def _parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Return the parameters that have names, and whether the target takes any other name, too."""
+    takes = _signature(target).parameters.values()
+    named = {p.name: p for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return named, any(p.kind is p.VAR_KEYWORD for p in takes)
+
+
+def _check(name: str, target: Any, args: Mapping[str, Any]) -> None:
+    """Check the arguments of a configuration against those that a class or a function takes."""
+    takes, takes_all = _parameters(target)
+    if inspect.isclass(target) and not any("__call__" in vars(base) for base in target.__mro__):
+        raise Told(f"{name} has no method __call__, which scores a reply")
+    unknown = [given for given in args if given not in takes]
+    if unknown and not takes_all:
+        raise Told(f"{name} has no argument {unknown[0]}: it has {', '.join(takes) or 'none'}", f"args.{unknown[0]}")
+    if inspect.isclass(target):
+        missing = [p.name for p in takes.values() if p.default is p.empty and p.name not in args]
+        if missing:
+            raise Told(f"{name} needs the argument {missing[0]}: set it in reward_fn_args")
+
+
+class Scorer:
+    """A function or an instance of a class, with the arguments of a configuration."""
+
+    def __init__(self, name: str, args: Mapping[str, Any]) -> None:
+        target = names.find(name)
+        _check(name, target, args)
+        self.name = name
+        self.prefers_own = False  # a parameter named like a column is what the run has, as in Trinity-RFT
+        if inspect.isclass(target):
+            call: Any = target(**args)
+            self.prefers_own = any(base.__name__ == "RewardFn" for base in target.__mro__)
+        else:
+            call = functools.partial(target, **args)
+        self.call: Callable[..., Any] = call
+        self.takes, self.takes_all = _parameters(call)
+        if not inspect.isclass(target):
+            self.takes = {name: p for name, p in self.takes.items() if name not in args}
+
+    def arguments(self, question: Mapping[str, Any], parts: dict[str, float]) -> dict[str, Any]:
+        row = question.get("row") or {}
+        if "completions" in self.takes:
+            return self._named({name: [value] for name, value in row.items()} | {
+                "prompts": [question["messages"][:-1]],
+                "completions": [[{"role": "assistant", "content": question["response"]}]],
+                "completion_ids": [question.get("completion_ids")],
+                "trainer_state": SimpleNamespace(global_step=question.get("step", 0)),
+                "log_metric": functools.partial(_measure, parts),
+                "log_extra": functools.partial(_note, self.name),
+            })  # fmt: skip
+        own = {name: question[name] for name in OFFERED if name in question}
+        have = row | own if self.prefers_own else own | row
+        have |= {"completion": question["response"], "row": row}
+        if self.takes_all:  # of the run only what nearly every function wants
+            usual = ("completion", "messages", "prompt", "truth", *self.takes, *row)
+            have = {name: value for name, value in have.items() if name in usual}
+        return self._named(have)
+
+    def _named(self, have: Mapping[str, Any]) -> dict[str, Any]:
+        fixed = getattr(self.call, "keywords", {})
+        return {n: value for n, value in have.items() if n not in fixed and (self.takes_all or n in self.takes)}
+
+    def score(self, question: Mapping[str, Any]) -> Any:
+        """Return the answer, or a coroutine that does."""
+        parts: dict[str, float] = {}
+        arguments = self.arguments(question, parts)
+        missing = [p.name for p in self.takes.values() if p.default is p.empty and p.name not in arguments]
+        if missing:
+            columns, offered = ", ".join(question.get("row") or {}) or "none", ", ".join(OFFERED)
+            raise Told(
+                f"{self.name} takes {missing[0]}, which is no column ({columns}) and nothing of the run ({offered})"
+            )
+        result = self.call(**arguments)
+        if inspect.isawaitable(result):
+            return self._later(result, parts)
+        return self.answer(result, parts)
+
+    async def _later(self, result: Any, parts: dict[str, float]) -> dict[str, Any]:
+        return self.answer(await result, parts)
+
+    def answer(self, result: Any, parts: dict[str, float]) -> dict[str, Any]:
+        """Return a result in the form of the wire. What is no finite number is no reward, and never 0."""
+        if "completions" in self.takes:
+            if not isinstance(result, (list, tuple)) and not hasattr(result, "tolist"):
+                raise Told(
+                    f"{self.name} returned a {type(result).__name__} for a list of completions: want a list of numbers"
+                )
+            result = list(result)
+            if len(result) != 1:
+                raise Told(f"{self.name} returned {len(result)} rewards for 1 completion")
+            result = result[0]
+        if isinstance(result, Mapping):
+            given = {str(name): _number(self.name, value) for name, value in result.items()}
+            finite = {name: value for name, value in given.items() if value is not None}
+            if len(finite) < len(given):
+                lacking = ", ".join(name for name in given if name not in finite)
+                return {"reward": None, "reason": f"{self.name} gave no finite number for {lacking}"}
+            return {"parts": finite | parts}
+        number = _number(self.name, result)
+        if number is None:
+            return {"reward": None, "reason": f"{self.name} returned {result}"}
+        return {"reward": number, "parts": parts} if parts else {"reward": number}
+
+
+def _number(name: str, value: Any) -> float | None:
+    """Return a number; None for None and for what is not finite."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise Told(f"{name} returned a {type(value).__name__}: want a number, None, or a dict of numbers") from None
+    return number if math.isfinite(number) else None
+
+
+def _measure(parts: dict[str, float], name: str, value: float) -> None:
+    parts[re.sub(r"[^\w.-]", "_", name)[:64]] = float(value)
+
+
+def _note(name: str, column: str, values: Any) -> None:
+    _log.info("%s: %s: %s", name, column, values)
+
+
+_scorers: dict[str, Scorer] = {}
+_lock = threading.Lock()
+
+
+def reward(question: dict[str, Any]) -> Any:
+    """Answer a question {"name": …, "args": {…}, "reply": {…}} with {"answer": …}."""
+    key = f"{question['name']} {sorted(question['args'].items())!r}"
+    with _lock:
+        if key not in _scorers:
+            _scorers[key] = Scorer(question["name"], question["args"])
+    result = _scorers[key].score(question["reply"])
+    return _wrapped(result) if inspect.isawaitable(result) else {"answer": result}
+
+
+async def _wrapped(result: Any) -> dict[str, Any]:
+    return {"answer": await result}

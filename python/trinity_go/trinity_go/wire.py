@@ -1,0 +1,224 @@
+"""Lines of JSON with numbers: a question a line in, an answer a line out, in any order.
+
+A question is {"id": 7, "do": "reward", …}. Its answer is {"id": 7, …}, or {"id": 7, "error": {"kind": "timeout", "reason": "…"}}.
+{"cancel": 7} gives a question up, which is answered, too. Numbers by the token travel as base64 of little-endian values.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import base64
+import concurrent.futures
+import inspect
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import FrameType
+from typing import Any, BinaryIO
+
+Question = dict[str, Any]
+Handler = Callable[[Question], Any]
+
+
+class Told(Exception):
+    """An error whose text says all that people need."""
+
+    def __init__(self, reason: str, kind: str = "") -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of failure that an exception is; "" leaves it to the one who asked."""
+    if isinstance(error, Told):
+        return error.kind
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+        return "timeout"
+    if isinstance(error, OSError):  # ConnectionError, too
+        return "environment"
+    return ""
+
+
+def _at(frame: FrameType, line: int) -> str:
+    return f"{os.path.basename(frame.f_code.co_filename)}:{line} in {frame.f_code.co_name}"
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an exception was raised, or a task stood when it was cancelled: the innermost line outside of
+    Python's own library."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    own = [(f, line) for f, line in frames if not _is_library(f)] or frames
+    return _at(*own[-1]) if own else ""
+
+
+def _is_library(frame: FrameType) -> bool:
+    path = frame.f_code.co_filename
+    return path.startswith(("<frozen", os.path.dirname(os.__file__))) and "site-packages" not in path
+
+
+def reason_of(error: BaseException) -> str:
+    """Return one line: the type of an exception, what it says, and where it was raised."""
+    if isinstance(error, Told):
+        return str(error)
+    said, place = " ".join(str(error).split()), place_of(error)
+    text = type(error).__name__ + (f": {said}" if said else "")
+    return f"{text}; {place}" if place else text
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can say of a value of numpy, torch and the like. Called by json for what it does not know."""
+    for name in ("item", "tolist"):
+        convert = getattr(value, name, None)
+        if callable(convert) and (name == "tolist" or getattr(value, "size", 1) in (1, ())):
+            return convert()
+    if isinstance(value, (set, frozenset)):
+        return list(value)
+    raise TypeError(f"a {type(value).__module__}.{type(value).__qualname__} is no number, text, list or dict")
+
+
+def pack(values: Iterable[float], code: str = "f") -> str:
+    """Return numbers as base64 of little-endian float32 (f) or int32 (i)."""
+    numbers = array.array(code, values)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+def unpack(text: str, code: str = "f") -> array.array[Any]:
+    """Return the numbers of pack."""
+    numbers: array.array[Any] = array.array(code)
+    numbers.frombytes(base64.b64decode(text, validate=True))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+class _Running:
+    """A question in flight: a task of the loop, or a thread."""
+
+    def __init__(self) -> None:
+        self.task: concurrent.futures.Future[None] | None = None
+        self.thread: threading.Thread | None = None
+
+    def place(self) -> str:
+        """Return the line at which a thread stands: the innermost one that is not of Python's own library."""
+        frame = sys._current_frames().get(self.thread.ident or 0) if self.thread else None
+        inner = frame
+        while frame is not None and _is_library(frame):
+            frame = frame.f_back
+        frame = frame or inner
+        return _at(frame, frame.f_lineno) if frame else ""
+
+
+class Server:
+    """Answers questions with handlers, each in a thread. A coroutine that a handler returns is a task of one loop."""
+
+    def __init__(self, handlers: Mapping[str, Handler], answers: BinaryIO, most_abandoned: int = 64) -> None:
+        self._handlers, self._answers, self._most = handlers, answers, most_abandoned
+        self._lock = threading.Lock()
+        self._open: dict[int, _Running] = {}
+        self._abandoned = 0  # threads that run on after their question was given up
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def run(self, questions: Iterable[bytes]) -> None:
+        """Answer questions until they end."""
+        for line in questions:
+            question = json.loads(line)
+            if "cancel" in question:
+                self._cancel(question["cancel"])
+            else:
+                self._take(question)
+
+    def _take(self, question: Question) -> None:
+        number, do = question.pop("id"), question.pop("do")
+        running = _Running()
+        with self._lock:
+            self._open[number] = running
+        handler = self._handlers.get(do)
+        if handler is None:
+            self._give(number, {"error": {"kind": "", "reason": f"this version does not know how to {do}"}})
+            return
+        running.thread = threading.Thread(target=self._answer, args=(number, running, handler, question), daemon=True)
+        running.thread.start()
+
+    def _answer(self, number: int, running: _Running, handler: Handler, question: Question) -> None:
+        try:
+            answer = handler(question)
+        except BaseException as error:  # SystemExit of user code, too
+            answer = self._failed(number, error)
+        if inspect.isawaitable(answer):
+            with self._lock:
+                if number in self._open:
+                    running.task = asyncio.run_coroutine_threadsafe(self._answer_later(number, answer), self._loop)
+                    return
+            answer = None
+        if not self._give(number, answer):
+            with self._lock:
+                self._abandoned -= 1
+
+    async def _answer_later(self, number: int, later: Awaitable[Any]) -> None:
+        try:
+            answer = await later
+        except asyncio.CancelledError as error:
+            answer = {"error": {"kind": "timeout", "reason": f"it stands at {place_of(error)}"}}
+        except BaseException as error:
+            answer = self._failed(number, error)
+        self._give(number, answer)
+
+    def _failed(self, number: int, error: BaseException) -> dict[str, Any]:
+        if not isinstance(error, Told):
+            print(
+                f"question {number}:",
+                "".join(traceback.format_exception(error)),
+                sep="\n",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+        return {"error": {"kind": kind_of(error), "reason": reason_of(error)}}
+
+    def _cancel(self, number: int) -> None:
+        with self._lock:
+            running = self._open.get(number)
+        if running is None:
+            return  # it has been answered
+        if running.task is not None:
+            running.task.cancel()  # its handler answers
+            return
+        place = running.place()
+        with self._lock:
+            self._abandoned += 1
+            ends = self._abandoned > self._most
+        if not self._give(
+            number, {"error": {"kind": "timeout", "reason": f"it stands at {place}" if place else "it has ended"}}
+        ):
+            with self._lock:
+                self._abandoned -= 1
+        elif ends:
+            print(
+                f"{self._most + 1} threads run on after their questions were given up, one at {place}: the worker ends",
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(1)
+
+    def _give(self, number: int, answer: Any) -> bool:
+        """Write the one answer of a question; report whether this is it."""
+        try:
+            line = json.dumps({"id": number, **(answer or {})}, default=plain, allow_nan=True).encode() + b"\n"
+        except (TypeError, ValueError) as error:
+            line = (
+                json.dumps({"id": number, "error": {"kind": "", "reason": f"the answer is no JSON: {error}"}}).encode()
+                + b"\n"
+            )
+        with self._lock:
+            if self._open.pop(number, None) is None:
+                return False
+            self._answers.write(line)
+            self._answers.flush()
+            return True
