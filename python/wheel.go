@@ -164,16 +164,20 @@ func (w *wheel) add(name string, data []byte) {
 // addPackages adds the files of a project's Python packages, each without the project's folder.
 func (w *wheel) addPackages(p *project) error {
 	for _, name := range p.Tool.Setuptools.Packages {
-		err := fs.WalkDir(files, p.root+"/"+strings.ReplaceAll(name, ".", "/"), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			data, err := files.ReadFile(path)
-			w.add(strings.TrimPrefix(path, p.root+"/"), data)
-			return err
-		})
+		dir := p.root + "/" + strings.ReplaceAll(name, ".", "/")
+		entries, err := files.ReadDir(dir)
 		if err != nil {
 			return err
+		}
+		for _, e := range entries {
+			if e.IsDir() { // a package of its own
+				continue
+			}
+			data, err := files.ReadFile(dir + "/" + e.Name())
+			if err != nil {
+				return err
+			}
+			w.add(strings.TrimPrefix(dir, p.root+"/")+"/"+e.Name(), data)
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ func TestConformance(t *testing.T) {
 		"json_schema_reward":   {"answer_score": 1, "schema": map[string]any{"properties": map[string]any{"a": map[string]any{"$ref": "#"}}}},
 		"code_reward":          {"isolation": "none"},
 		"wasm":                 {"module": emptyModule(t)},
+		"python":               own(t, "number", nil, map[string]any{"weight": 1}),
 		"reasoning_gym_reward": {"python": python}, "verifiers_reward": {"python": python},
 		"exec": {"command": []any{"true"}}, "http": {"url": fake, "max_retry_times": 0},
 		"judge_reward": {"judge": "none"}, "ruler_reward": {"judge": "none"},

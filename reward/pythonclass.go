@@ -45,8 +45,13 @@ func (p *pythonClass) Validate() error {
 	if p.Args == nil {
 		p.Args = map[string]any{}
 	}
-	if _, err := p.Python.Describe("reward", p.Class, p.Args); err != nil {
-		return fmt.Errorf("class: %w", err)
+	_, err := p.Python.Describe("reward", p.Class, p.Args)
+	key := "class"
+	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
+		key = told.Kind // the argument
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
 	}
 	return nil
 }

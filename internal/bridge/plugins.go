@@ -80,7 +80,7 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := json.Marshal(map[string]any{"files": modules, "options": map[string]any{"path": append([]string{}, p.Path...)}})
+	first, err := json.Marshal(map[string]any{"files": modules, "options": map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency}})
 	if err != nil {
 		return nil, err
 	}

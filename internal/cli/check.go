@@ -7,21 +7,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 func checkCommand() *cobra.Command {
 	var flags configFlags
-	var asJSON, all bool
+	var asJSON, all, noPython bool
 	cmd := &cobra.Command{
 		Use:   "check (FILE | --config FILE) [key=value …]",
 		Short: "Check a configuration and print its plan (steps, memory, disk, time, files) without running it",
 		Long: "Check a configuration without running it, and print what it sets other than the\n" +
 			"defaults, and its plan: steps, memory, disk, files, and the time that a step and the run\n" +
 			"take at the measured speed of this machine. --all prints every key with its value, the parts\n" +
-			"of memory and time, and the files that the run writes.",
+			"of memory and time, and the files that the run writes. It imports the Python functions that\n" +
+			"the configuration names, with your rights; --no-python leaves that out.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if noPython {
+				bridge.LeaveOut()
+			}
 			cfg, err := flags.load(args)
 			if err != nil {
 				return err
@@ -54,6 +59,7 @@ func checkCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "print every key with its value, and every line of the plan")
+	cmd.Flags().BoolVar(&noPython, "no-python", false, "do not import functions and classes of users")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the effective configuration and the plan as one JSON object")
 	return cmd
 }

@@ -95,23 +95,28 @@ func (s *Settled) findTaskset(p pluginCheck, t TasksetEntry) {
 		before = len(*p.errs)
 		p.named("reward_fn", name, reward, args, t.Key+".reward_fn_args")
 		if name != t.DefaultRewardFnType {
-			p.placeForeign(before, reward, t.Key+".reward_fn_args")
+			p.placeForeign(before, name, reward, t.Key+".reward_fn_args")
 		}
 		p.selector(&t.DataSelector, t.Key+".data_selector")
 	}
 }
 
 // placeForeign moves the errors after the first ones, of a plug-in that takes the name of a user's function, to the keys
-// that the file has: the name's, and those of the arguments.
-func (p pluginCheck) placeForeign(first int, nameKey, argsKey string) {
-	for i := first; i < len(*p.errs); i++ {
-		e := (*p.errs)[i]
+// that the file has: the name's, and those of the arguments. It drops those of the plug-in's section, whose own check
+// reports them.
+func (p pluginCheck) placeForeign(first int, plugin, nameKey, argsKey string) {
+	kept := (*p.errs)[:first]
+	for _, e := range (*p.errs)[first:] {
 		key := nameKey
-		if arg, ok := strings.CutPrefix(e.Key, argsKey+".args."); ok {
+		switch arg, ok := strings.CutPrefix(e.Key, argsKey+".args."); {
+		case ok:
 			key = argsKey + "." + arg
+		case strings.HasPrefix(e.Key, tags.Join(argsKey, plugin)+"."):
+			continue
 		}
-		(*p.errs)[i] = p.errorFor(key, e.Message, e.Hint)
+		kept = append(kept, p.errorFor(key, e.Message, e.Hint))
 	}
+	*p.errs = kept
 }
 
 // selector checks a selector with its arguments: kwargs, seed and feature_keys.
@@ -238,6 +243,11 @@ func (p pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) 
 		e.Message = fmt.Sprintf("unknown %s %q", what, name)
 		if near := nearestPlugin(name, append(slices.Clone(names), upstream[kind]...)); near != "" {
 			e.Hint = fmt.Sprintf("did you mean %q?", near)
+			return e
+		}
+		if kind == "reward_fn" {
+			e.Hint = fmt.Sprintf("known: %s; a function of yours in Python is called by its module, my_rewards.%[2]s, or its file, my_rewards.py:%[2]s",
+				strings.Join(names, ", "), name)
 			return e
 		}
 		if slices.Contains(oftenPython, kind) {

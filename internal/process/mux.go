@@ -54,6 +54,9 @@ type ToldError struct {
 
 func (e *ToldError) Error() string { return e.Reason }
 
+// lingering is how long Ask waits for what the program says when it gives up a question.
+const lingering = time.Second
+
 // heeding is how long a program may take to give up a question that was cancelled.
 const heeding = 10 * time.Second
 
@@ -102,8 +105,22 @@ func (m *Mux) Ask(ctx context.Context, do string, question, answer any) error {
 		return err
 	case <-ctx.Done():
 		m.cancel(x, q, do)
-		return context.Cause(ctx)
+		return q.leave(context.Cause(ctx))
 	}
+}
+
+// leave returns an error with what the program says when it gives up a question, such as where it stands.
+func (q *pending) leave(because error) error {
+	select {
+	case line := <-q.answer:
+		var told struct{ Error *ToldError }
+		if json.Unmarshal(line, &told) == nil && told.Error != nil {
+			return fmt.Errorf("%w; %w", because, told.Error)
+		}
+	case <-q.failed:
+	case <-time.After(lingering):
+	}
+	return because
 }
 
 // send writes a question to the copy with the fewest, which it starts if it does not run.

@@ -41,7 +41,7 @@ class Asked:
 
     def __init__(self, **handlers: Any) -> None:
         self.answers, self.questions = Told(), queue.Queue()
-        server = wire.Server(handlers, self.answers, most_abandoned=8)
+        server = wire.Server(handlers, self.answers, concurrency=8)
         threading.Thread(target=server.run, args=(iter(self.questions.get, None),), daemon=True).start()
 
     def ask(self, **question: Any) -> None:

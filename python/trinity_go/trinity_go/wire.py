@@ -117,12 +117,13 @@ class _Running:
 class Server:
     """Answers questions with handlers, each in a thread. A coroutine that a handler returns is a task of one loop."""
 
-    def __init__(self, handlers: Mapping[str, Handler], answers: BinaryIO, most_abandoned: int = 64) -> None:
-        self._handlers, self._answers, self._most = handlers, answers, most_abandoned
+    def __init__(self, handlers: Mapping[str, Handler], answers: BinaryIO, concurrency: int = 64) -> None:
+        self._handlers, self._answers, self._most = handlers, answers, concurrency
         self._lock = threading.Lock()
         self._open: dict[int, _Running] = {}
         self._abandoned = 0  # threads that run on after their question was given up
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(concurrency))
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def run(self, questions: Iterable[bytes]) -> None:

@@ -25,6 +25,6 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     )
     sys.path[:0] = options["path"]
     compat.install()
-    wire.Server({"describe": describe, "reward": rewards.reward}, answers).run(questions)
+    wire.Server({"describe": describe, "reward": rewards.reward}, answers, options["concurrency"]).run(questions)
     sys.stderr.flush()
     os._exit(0)  # threads that run on would keep the process
