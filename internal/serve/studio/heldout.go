@@ -27,6 +27,7 @@ type heldAnswer struct {
 	Reason   string          `json:"reason"`
 	Verdict  trace.Verdict   `json:"verdict"`
 	Tokens   int64           `json:"response_tokens"`
+	Version  int64           `json:"model_version"` // of the weights that sampled it
 }
 
 // heldPair is the answers of two evaluations to a row.
@@ -140,8 +141,8 @@ func sideOf(run, at string, answers []*trace.Held) *heldSide {
 func heldPairOf(p trace.Pair) heldPair {
 	h := p.Any()
 	out := heldPair{Change: p.Change, Taskset: h.Taskset, Row: h.Row, Repeat: h.Number, A: heldAnswerOf(p.A), B: heldAnswerOf(p.B)}
-	out.Prompt, _ = cutText(h.Prompt, maxShown)
-	out.Truth, _ = cutText(h.Truth, maxShown)
+	out.Prompt, _ = cutMiddle(h.Prompt, maxShown)
+	out.Truth, _ = cutMiddle(h.Truth, maxShown)
 	return out
 }
 
@@ -149,8 +150,9 @@ func heldAnswerOf(h *trace.Held) *heldAnswer {
 	if h == nil {
 		return nil
 	}
-	a := &heldAnswer{Parts: object(string(h.Parts)), Reason: h.Reason, Verdict: h.Verdict, Tokens: h.ResponseTokens}
-	a.Response, a.Cut = cutText(h.Response, maxShown)
+	a := &heldAnswer{Parts: object(string(h.Parts)), Reason: h.Reason, Verdict: h.Verdict, Tokens: h.ResponseTokens,
+		Version: h.ModelVersion}
+	a.Response, a.Cut = cutMiddle(h.Response, maxShown)
 	if a.Cut = a.Cut || len(h.Chat) > maxChat; h.Chat != "" && len(h.Chat) <= maxChat && json.Valid([]byte(h.Chat)) {
 		a.Chat = json.RawMessage(h.Chat)
 	}
