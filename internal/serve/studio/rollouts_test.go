@@ -113,7 +113,9 @@ func TestRollouts(t *testing.T) {
 	}
 	one, two := all.Rollouts[0], all.Rollouts[1]
 	if one.ID != "3/a/b c/1/0" || one.Prompt != hostile || !one.Cut || len([]rune(one.Response)) != maxShown ||
-		!strings.HasSuffix(one.Response, "étale") || *one.Reward != 0.5 || string(one.Parts) != `{"accuracy":0.5}` || one.Staleness != 2 || *one.Advantage != 2 || *one.KL != 0.5 ||
+		!strings.HasSuffix(one.Response, "étale") || *one.Reward != 0.5 ||
+		string(one.Parts) != `{"accuracy":0.5}` || one.Staleness != 2 ||
+		*one.Advantage != 2 || *one.KL != 0.5 ||
 		len(one.Flags) != 0 {
 		t.Errorf("%+v", one)
 	}
