@@ -39,31 +39,29 @@ export const Mark = ({ of }) => signs[of.verdict] &&
 /** A shared beginning shorter than this is not cut: there is room for it. */
 const leastCut = 24;
 
-/** begins returns where a text of a list begins to be shown, of which others share this much. @param {string} text @param {number} start */
-export function begins(text, start) {
-  if (start < leastCut || start >= text.length) return 0;
+/** fromThere is a text of a list without its beginning, of which others share this much. @param {string} text @param {number} start */
+export function fromThere(text, start) {
+  if (start < leastCut || start >= text.length) return text;
   const word = text.lastIndexOf(" ", start - 8);
-  return word > start - leastCut ? word + 1 : start;
+  return "… " + text.slice(word > start - leastCut ? word + 1 : start);
 }
-
-/** fromThere is a text without what others share of its beginning. @param {string} text @param {number} start */
-export const fromThere = (text, start) => begins(text, start) ? "… " + text.slice(begins(text, start)) : text;
 
 /** How many characters of a long text show its end. */
 const mostEnd = 600;
 
 /**
- * Cut shows a text from where others differ, and of a long one its end, which has the final answer; the beginning comes back when
- * somebody wants it.
+ * Cut shows a text, of which others share this much of the beginning; of a long one the end, which has the final answer, until somebody
+ * wants the beginning.
  * @param {{text: string, start: number}} props
  */
 export function Cut({ text, start }) {
   const [whole, open] = useState(false), [limit, more] = useState(20000);
-  const from = whole ? 0 : Math.max(begins(text, start), endAt(text, mostEnd)), end = Math.max(limit, from + mostEnd);
+  const shared = start < text.length ? start : 0; // texts that are the same are not dim
+  const from = whole ? 0 : endAt(text, mostEnd), end = from + limit;
   const says = t("answer.beginning");
   return html`<div class="text" dir="auto">${from > 0 && html`
     <button class="link" title=${says} aria-label=${says} onClick=${() => open(true)}>…</button>${" "}`}<span
-    class="common">${visible(text.slice(from, start))}</span>${visible(text.slice(Math.max(from, start), end))}
+    class="common">${visible(text.slice(from, shared))}</span>${visible(text.slice(Math.max(from, shared), end))}
     ${text.length > end && html`
       <button class="link" onClick=${() => more(10 * limit)}>${t("app.more", { n: text.length - end })}</button>`}</div>`;
 }

@@ -45,11 +45,12 @@ const HEADER = /^\s*(system|developer|user|human|assistant|model|gpt|tool|ipytho
  * @param {{texts: string[], special: boolean[], mask: boolean[], roles?: string[] | null}} answer @param {Block} block
  */
 export function framesIn({ texts, special, mask, roles }, { role, from, to }) {
+  const known = !!role && !!roles && roles.some(Boolean);
   let count = 0;
   for (let i = from; i < to; i++) {
     if (mask[i]) continue;
     if (!special[i]) {
-      count += Number(!!roles && roles.some(Boolean) && !roles[i] && !!role);
+      count += Number(known && !roles[i]);
       continue;
     }
     count++;

@@ -13,6 +13,9 @@ import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength, tr
 /** @typedef {import("./measures.js").Numbered} Numbered */
 /** @typedef {import("./sequence.js").Block} Block */
 
+/** The log-probability above which a token was no choice. */
+const CERTAIN = Math.log(0.9);
+
 /** How much of a token the page shows. */
 const mostShown = 4096;
 
@@ -33,7 +36,7 @@ function Sequence({ answer, run, step, query, go }) {
   const [nth, setUpdate] = useState(0);
   const read = query.get("read") === "1", setRead = (on) => go("", { read: on ? 1 : null }, { replace: true });
   const [spaces, setSpaces] = useState(false);
-  const unlikely = useMemo(() => unlikeliest(of, 3), [of]);
+  const unlikely = useMemo(() => unlikeliest(of, 3).filter((i, n) => !n || (of.streams.logprobs || [])[i] < CERTAIN), [of]);
   const [cursor, setCursor] = useState(() => Number(query.get("at") ?? unlikely[0] ?? Math.max(0, of.mask.indexOf(true))));
   const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
   const update = of.updates[nth];
