@@ -69,8 +69,8 @@ func (f *runFiles) heldOut() ([]trace.EvaluationFile, error) {
 	return trace.Evaluations(dir)
 }
 
-// evaluated reads an evaluation of a run.
-func (f *runFiles) evaluated(name string) ([]*trace.Held, error) {
+// evaluated reads an evaluation of a run; of all tasksets, or of one.
+func (f *runFiles) evaluated(name, taskset string) ([]*trace.Held, error) {
 	all, err := f.heldOut()
 	if err != nil {
 		return nil, err
@@ -86,11 +86,12 @@ func (f *runFiles) evaluated(name string) ([]*trace.Held, error) {
 		return nil, notFound{fmt.Errorf("%s is no file", all[i].Path)}
 	}
 	rows, err := trace.ReadEvaluated(all[i].Path)
+	rows = slices.DeleteFunc(rows, func(r trace.Evaluated) bool { return taskset != "" && r.Taskset != taskset })
 	return trace.HeldOf(rows), err
 }
 
 // answers answers with the answers of two evaluations side by side, each a run and the name of its evaluation. A side
-// without a name has none.
+// without a name has none. A request may name the taskset that it wants.
 func (s *traces) answers(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	ids, names := q["run"], q["at"]
@@ -107,7 +108,7 @@ func (s *traces) answers(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if read[i], err = f.evaluated(names[i]); err != nil {
+		if read[i], err = f.evaluated(names[i], q.Get("taskset")); err != nil {
 			return nil, err
 		}
 		sides[i] = sideOf(id, names[i], read[i])

@@ -33,16 +33,20 @@ export function HeldOut({ ids, query, go }) {
   if (!listed.value) return html`<${Loaded} data=${listed} />`;
   const known = listed.value.filter((of) => of.sides.length);
   if (!known.length) return html`<p class="muted">${t("held.none")}</p>`;
-  const [a, b] = chosenOf(known, query), two = !!a && a.run !== b.run;
+  const [a, b] = chosenOf(known, query), two = !!a && a.run !== b.run, tasksets = tasksetsOf(known);
+  const taskset = query.get("taskset") ?? tasksets.find((name) => bestIn(known).run.evaluation?.name.startsWith(`eval/${name}/`)) ?? "";
   const swap = () => go("", { a: keyOf(b), b: a && keyOf(a) }, { replace: true });
   return html`<div class="row">
       <${Choose} name="a" known=${known} side=${a} letter=${two && "A"} go=${go} />
       ${two ? html`<button onClick=${swap} title=${t("held.swap")} aria-label=${t("held.swap")}>⇄</button>` :
         html`<span aria-hidden="true">→</span>`}
       <${Choose} name="b" known=${known} side=${b} letter=${two && "B"} go=${go} />
+      ${tasksets.length > 1 && html`<select aria-label=${t("held.tasksets")} value=${taskset}
+        onChange=${(/** @type {any} */ e) => go("", { taskset: e.target.value }, { replace: true })}>
+        ${["", ...tasksets].map((name) => html`<option value=${name}>${name ? plain(name) : t("held.tasksets")}</option>`)}</select>`}
     </div>
     <p class="muted">${t("held.texts")}</p>
-    <${Compared} key=${[a && keyOf(a), keyOf(b)].join()} ...${{ known, a, b, two, query, go }} />`;
+    <${Compared} key=${[a && keyOf(a), keyOf(b), taskset].join()} ...${{ known, a, b, two, taskset, query, go }} />`;
 }
 
 /**
@@ -71,6 +75,13 @@ function sideOf({ run, sides }) {
   return own.find((of) => of.at === String(run.evaluation?.step)) ?? own[own.length - 1] ?? sides[sides.length - 1];
 }
 
+/** tasksetsOf names the tasksets on which runs are evaluated. @param {Evaluated[]} known @returns {string[]} */
+const tasksetsOf = (known) => [...new Set(known.flatMap(({ run }) => Object.entries(run.settings).filter(([key]) => NAME.test(key))
+  .map(([, name]) => String(name))))];
+
+/** The key of the name of a taskset for evaluations. */
+const NAME = /^buffer\.explorer_input\.eval_tasksets\.\d+\.name$/;
+
 const keyOf = (/** @type {Side} */ of) => `${of.run}@${of.at}`;
 
 /** isOwn reports whether the run's own explorer made an evaluation. @param {string} at */
@@ -93,10 +104,13 @@ function Choose({ name, known, side, letter, go }) {
       sides.map((of) => option(of, label))}</optgroup>` : sides.map((of) => option(of, "")))}</select></label>`;
 }
 
-/** @param {{known: Evaluated[], a: Side | undefined, b: Side, two: boolean, query: URLSearchParams, go: Go}} props */
-function Compared({ known, a, b, two, query, go }) {
-  const load = (/** @type {string} */ which, /** @type {string} */ search, /** @type {AbortSignal} */ signal) =>
-    api.answers(a || { run: b.run, at: "" }, b, which, search, signal);
+/**
+ * @typedef {{known: Evaluated[], a: Side | undefined, b: Side, two: boolean, taskset: string}} Sides
+ * @param {Sides & PageProps} props
+ */
+function Compared({ known, a, b, two, taskset, query, go }) {
+  const load = (/** @type {string} */ which, /** @type {string} */ q, /** @type {AbortSignal} */ signal) =>
+    api.answers(a || { run: b.run, at: "" }, b, { which, q, taskset }, signal);
   const first = useData((signal) => load("wrong", "", signal), []), wrong = first.value, search = query.get("held") || "";
   const usual = !wrong ? "" : a && countOf(wrong.counts, "changed") ? "changed" : wrong.of ? "wrong" : "all"; // no empty page
   const which = WHICH.find((of) => of === query.get("which")) || usual;
@@ -165,8 +179,8 @@ function Pair({ pair, two, a, b, known }) {
  * @param {Evaluated[]} known @param {string} id of the run @param {HeldOutPair} pair @param {HeldOutAnswer} of
  */
 function askAgain(known, id, pair, of) {
-  const settings = known.find(({ run }) => run.id === id)?.run.settings ?? {}, all = "buffer.explorer_input.eval_tasksets.";
-  const name = Object.keys(settings).find((key) => key.startsWith(all) && key.endsWith(".name") && settings[key] === pair.taskset);
+  const settings = known.find(({ run }) => run.id === id)?.run.settings ?? {};
+  const name = Object.keys(settings).find((key) => NAME.test(key) && settings[key] === pair.taskset);
   const own = (/** @type {string} */ key) => {
     const value = name && settings[name.replace(/name$/, key)];
     return value === undefined ? null : String(value);
