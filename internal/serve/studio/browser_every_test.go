@@ -47,7 +47,8 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 		for l, lr := range []string{"1e-5", "5e-5", "2e-4"} {
 			for seed := range 2 {
 				id := fmt.Sprintf("laptop/sums_algorithm_type_%s_lr_%s_seed%d", algorithm, lr, seed)
-				r := record(t, root, id, fmt.Sprintf("seed: %d\nalgorithm: {algorithm_type: %s, optimizer: {lr: %s}}\n", seed, algorithm, lr))
+				r := record(t, root, id, fmt.Sprintf("seed: %d\nalgorithm: {algorithm_type: %s, optimizer: {lr: %s}}\n"+
+					"buffer: {explorer_input: {eval_tasksets: [{name: held_out}, {name: prices}]}}\n", seed, algorithm, lr))
 				if err := durable.WriteFile(filepath.Join(r.dir, rundir.SweepFile), mark); err != nil {
 					t.Fatal(err)
 				}
@@ -60,6 +61,7 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 				}
 				if len(ids) < 2 {
 					r.traced(20, 60)
+					r.answered(seed, 20, 60)
 				}
 				if seed == 1 {
 					r.best(rundir.Evaluations{Metric: evaluation, All: []rundir.Evaluation{{Version: 60, Value: .5}}})
@@ -181,6 +183,10 @@ func pagesOf(ids []string) []drawn {
 		{"rollouts", "rollouts?step=20&" + one, says("sums/1")},
 		{"group", "group?step=20&" + one + task, says("answer is")},
 		{"tokens", "tokens?step=20&" + one + first, says("three and four")},
+		{"answers", "answers?" + one, says("wrong now 2")},
+		{"answers-all", "answers?taskset=&" + one, says("step 60: 2 of 4 right")},
+		{"answers-two", "answers?" + one + "&run=" + url.QueryEscape(ids[1]), says("A seed 1 · step 60: 2 of 3 right") + " && " +
+			says("only A right 1")},
 		{"time", "time?" + one, says("trainer")},
 		{"agent", "rollouts?step=20&run=laptop%2Fagent", says("shop/1")},
 		{"agent-group", "group?step=20&run=laptop%2Fagent&task=shop%2F1&explore_step=20", says("shop/1")},

@@ -46,6 +46,7 @@ interface HeldOutSide { run: string; at: string; n: number; right: number }
 interface HeldOutAnswer {
   response: string; cut: boolean; chat?: { role: string; content: string }[]; reward: number | string | null;
   reward_parts: Record<string, number | string>; reason: string; verdict: string; response_tokens: number;
+  model_version: number;
 }
 
 interface HeldOutPair {
