@@ -180,42 +180,68 @@ func (c *Comparison) add(stage, name string, groups []*group) {
 // of single runs over the rows that both answered.
 func (c *Comparison) more(stage, metric string, g, first *group, values, than map[string]float64) *Difference {
 	var more []float64
+	var pairs []pair
 	for _, seed := range slices.Sorted(maps.Keys(values)) {
 		if v, ok := than[seed]; ok {
 			more = append(more, values[seed]-v)
+			pairs = append(pairs, pair{g.placed(stage, metric, seed, c.asked.AtBest), first.placed(stage, metric, seed, c.asked.AtBest)})
 		}
 	}
-	if len(g.Runs) == 1 && len(first.Runs) == 1 {
-		a, b := g.Runs[0].placed(stage, metric, c.asked.AtBest), first.Runs[0].placed(stage, metric, c.asked.AtBest)
-		if a != nil && b != nil {
-			if over := c.answered.more(metric, *a, *b); over != nil {
-				return over
-			}
-		}
-		if c.asked.Alone && more == nil && len(values) > 0 && len(than) > 0 {
-			more = []float64{mean(sorted(values)) - mean(sorted(than))}
-		}
+	single := len(g.Runs) == 1 && len(first.Runs) == 1
+	if single {
+		pairs = []pair{{g.placed(stage, metric, "", c.asked.AtBest), first.placed(stage, metric, "", c.asked.AtBest)}}
 	}
-	if more == nil {
+	var over *Interval
+	if !slices.ContainsFunc(pairs, func(p pair) bool { return p.of.stage == nil || p.than.stage == nil }) && len(pairs) > 0 {
+		over = c.answered.more(metric, pairs...)
+	}
+	switch {
+	case single && over != nil:
+		return differing(*over, overTheRows)
+	case single && c.asked.Alone && more == nil && len(values) > 0 && len(than) > 0:
+		more = []float64{mean(sorted(values)) - mean(sorted(than))}
+	case more == nil:
 		return nil
 	}
-	return &Difference{interval(more), overTheSeeds}
+	seeds := interval(more)
+	if seeds.High != nil && over != nil { // seeds that happen to agree are not more certain than their rows
+		if half := *over.High - over.Mean; half > *seeds.High-seeds.Mean {
+			low, high := seeds.Mean-half, seeds.Mean+half
+			seeds.Low, seeds.High = &low, &high
+		}
+	}
+	return differing(seeds, overTheSeeds)
 }
 
-// placed returns the last or the best evaluation of a stage; nil without one.
-func (r *run) placed(stage, metric string, atBest bool) *placed {
+// placed returns the last or the best evaluation of the only run of a seed, or of the group if the seed is ""; nothing
+// without one.
+func (g *group) placed(stage, metric, seed string, atBest bool) (of placed) {
+	for _, r := range g.Runs {
+		if seed != "" && cmp.Or(r.seed(), r.dir) != seed {
+			continue
+		}
+		if of.stage != nil { // several
+			return placed{}
+		}
+		of = r.placed(stage, metric, atBest)
+	}
+	return of
+}
+
+// placed returns the last or the best evaluation of a stage; nothing without one.
+func (r *run) placed(stage, metric string, atBest bool) placed {
 	s := r.stage(stage)
 	if s == nil || !IsEvaluation(metric) {
-		return nil
+		return placed{}
 	}
 	e := s.evaluation(metric)
 	switch {
 	case e == nil:
-		return nil
+		return placed{}
 	case atBest:
-		return &placed{s, e.Step, float64(e.Best)}
+		return placed{s, e.Step, float64(e.Best)}
 	}
-	return &placed{s, e.lastStep, float64(e.Last)}
+	return placed{s, e.lastStep, float64(e.Last)}
 }
 
 // sorted returns the values of a map in the order of its keys, so that sums have the same bits.

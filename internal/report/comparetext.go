@@ -18,8 +18,8 @@ func (c *Comparison) legend() string {
 	if c.has(func(v *Compared) bool { return v.More != nil && v.More.Over == overTheRows }) {
 		text += " (N rows): over the held-out rows that both runs answered."
 	}
-	if c.has(func(v *Compared) bool { return v.More != nil && v.More.High == nil }) {
-		text += " A difference without ± is of one seed, which cannot tell it from chance."
+	if c.has(func(v *Compared) bool { return v.More != nil && v.More.Tells == "" }) {
+		text += " One seed cannot tell a difference from chance, and few seeds that all agree cannot either."
 	}
 	if c.hasBest() {
 		text += " at best: the best evaluation of each run; the best of many flatters."
@@ -204,7 +204,7 @@ func (v *Compared) more() string {
 	case v.More.N < v.N:
 		text += fmt.Sprintf(" (of %d)", v.More.N)
 	}
-	if v.More.isChance() {
+	if v.More.Tells == withinChance {
 		text += ", within chance"
 	}
 	return text

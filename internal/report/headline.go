@@ -73,7 +73,7 @@ func (p *Page) rankAll() error {
 		p.Headline += fmt.Sprintf("; the next, %s, differs by %+.3g", p.Groups[1].Name, v.More.Mean)
 		if v.More.High != nil {
 			p.Headline += fmt.Sprintf(" ± %.2g", *v.More.High-v.More.Mean)
-			if v.More.isChance() && v.More.Mean != 0 {
+			if v.More.Tells != beyondChance && v.More.Mean != 0 {
 				p.Headline += fmt.Sprintf(", which %d %s do not tell from chance", v.More.N, v.More.Over)
 			}
 		}

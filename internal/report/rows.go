@@ -107,25 +107,38 @@ func (all *evaluations) scores(dir string, step int64) scores {
 	return known
 }
 
-// more returns by how much one evaluation is more than another in a metric, over the rows that both answered; nil without
-// two such rows.
-func (all *evaluations) more(metric string, of, than placed) *Difference {
-	a := all.scores(of.stage.dir, of.step).in(metric, of.value)
-	if len(a) == 0 {
-		return nil
-	}
-	b := all.scores(than.stage.dir, than.step).in(metric, than.value)
-	var apart []float64
+// pair is two evaluations.
+type pair struct{ of, than placed }
+
+// more returns by how much the first evaluations of pairs are more than the others in a metric, on average over the rows that
+// all answered; nil without two such rows.
+func (all *evaluations) more(metric string, pairs ...pair) *Interval {
+	sums, seen := map[question]float64{}, map[question]int{}
 	low, high := math.Inf(1), math.Inf(-1)
-	for q, v := range a {
-		if other, ok := b[q]; ok {
-			apart = append(apart, v-other)
-			low, high = min(low, v, other), max(high, v, other)
+	for _, p := range pairs {
+		a := all.scores(p.of.stage.dir, p.of.step).in(metric, p.of.value)
+		if len(a) == 0 {
+			return nil
+		}
+		b := all.scores(p.than.stage.dir, p.than.step).in(metric, p.than.value)
+		for q, v := range a {
+			if other, ok := b[q]; ok {
+				sums[q] += v - other
+				seen[q]++
+				low, high = min(low, v, other), max(high, v, other)
+			}
+		}
+	}
+	var apart []float64
+	for q, sum := range sums {
+		if seen[q] == len(pairs) {
+			apart = append(apart, sum/float64(len(pairs)))
 		}
 	}
 	if len(apart) < 2 {
 		return nil
 	}
 	slices.Sort(apart)
-	return &Difference{overRows(apart, high-low), overTheRows}
+	over := overRows(apart, high-low)
+	return &over
 }

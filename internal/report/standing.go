@@ -51,7 +51,7 @@ func (c *Comparison) stand(runs []*run, groups []*group) {
 			}
 			of := placed{s, e.Step, float64(e.Best)}
 			if e.IsStart && e.Version > 0 {
-				st.Gain = c.answered.more(metric, of, placed{s, e.firstStep, float64(e.First)})
+				st.Gain = c.overRows(metric, of, placed{s, e.firstStep, float64(e.First)})
 			}
 			c.Best, at = append(c.Best, st), append(at, of)
 		}
@@ -68,12 +68,20 @@ func (c *Comparison) stand(runs []*run, groups []*group) {
 		ranked := make([]Standing, len(order))
 		for i, k := range order {
 			if ranked[i] = c.Best[k]; i > 0 {
-				ranked[i].More = c.answered.more(metric, at[k], at[order[0]])
+				ranked[i].More = c.overRows(metric, at[k], at[order[0]])
 			}
 		}
 		c.Best = ranked
 		return
 	}
+}
+
+// overRows returns by how much an evaluation is more than another one over the rows that both answered; nil without such rows.
+func (c *Comparison) overRows(metric string, of, than placed) *Difference {
+	if over := c.answered.more(metric, pair{of, than}); over != nil {
+		return differing(*over, overTheRows)
+	}
+	return nil
 }
 
 // isBetter reports whether a trained version of some run is better than the model with which that run began.
@@ -135,7 +143,7 @@ func (d *Difference) text() string {
 	if d.High != nil {
 		text += fmt.Sprintf(" ± %.2g", *d.High-d.Mean)
 	}
-	if text += fmt.Sprintf(" over %d %s", d.N, d.Over); d.isChance() {
+	if text += fmt.Sprintf(" over %d %s", d.N, d.Over); d.Tells == withinChance {
 		text += ", within chance"
 	}
 	return text

@@ -35,11 +35,11 @@ func TestRowsTellChance(t *testing.T) {
 		}
 		apart = append(apart, make([]float64, c.same)...)
 		for _, sign := range []float64{1, -1} {
-			d := &Difference{overRows(apart, 1), overTheRows}
+			d := differing(overRows(apart, 1), overTheRows)
 			if want := sign * float64(c.won-c.lost) / float64(len(apart)); math.Abs(d.Mean-want) > 1e-12 {
 				t.Errorf("%+v: mean %g, want %g", c, d.Mean, want)
 			}
-			if isChance := d.isChance(); isChance != (c.p > 0.05) && (c.p < 0.04 || c.p > 0.06) {
+			if isChance := d.Tells == withinChance; isChance != (c.p > 0.05) && (c.p < 0.04 || c.p > 0.06) {
 				t.Errorf("%+v: %g to %g", c, *d.Low, *d.High)
 			}
 			for i := range apart {
@@ -146,10 +146,10 @@ func TestStandings(t *testing.T) {
 	if got := strings.Join(order, ", "); got != "a 0.8 4, d 0.79 8, b 0.78 8" {
 		t.Errorf("standings %s", got)
 	}
-	if g := c.Best[0].Gain; g == nil || math.Abs(g.Mean-.5) > 1e-9 || g.N != 100 || g.Over != "rows" || g.isChance() || c.Best[0].More != nil {
+	if g := c.Best[0].Gain; g == nil || math.Abs(g.Mean-.5) > 1e-9 || g.N != 100 || g.Over != "rows" || g.Tells != beyondChance || c.Best[0].More != nil {
 		t.Errorf("the best run gained %+v", g)
 	}
-	if m := c.Best[1].More; m == nil || math.Abs(m.Mean+.01) > 1e-9 || !m.isChance() {
+	if m := c.Best[1].More; m == nil || math.Abs(m.Mean+.01) > 1e-9 || m.Tells != withinChance {
 		t.Errorf("the next run is %+v away", m)
 	}
 	if got := strings.Join(c.verdict(), "\n"); !strings.HasPrefix(got, "Best single run at any step: ") ||
@@ -171,6 +171,29 @@ func TestStandings(t *testing.T) {
 	}
 	if r := c.Metrics[len(c.Metrics)-1]; r.Name != "rollout/reward/mean" || r.Values[0].Best != nil || r.Values[1].More.High != nil {
 		t.Errorf("what is no evaluation has %+v", r.Values[1])
+	}
+}
+
+// Two seeds that happen to agree are not more certain than the rows that they answered, and without rows tell nothing.
+func TestSeedsThatAgree(t *testing.T) {
+	root := t.TempDir()
+	for _, rows := range []int{100, 0} {
+		var dirs []string
+		for i, settings := range []string{"", "mode: b\n"} {
+			for seed := range 2 {
+				dirs = append(dirs, answering(t, root, fmt.Sprint(rows, "_", i, "_seed", seed), fmt.Sprintf("seed: %d\n", seed)+settings, rows,
+					map[int]int{0: 30, 4: 80 - 3*i}))
+			}
+		}
+		c, err := Compare(heldOut, dirs...)
+		if err != nil || len(c.Groups) != 2 {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		more := c.Metrics[0].Values[1].More
+		if half, tells := *more.High-more.Mean, map[int]string{0: "", 100: withinChance}[rows]; more.N != 2 || more.Over != overTheSeeds ||
+			math.Abs(more.Mean+.03) > 1e-9 || more.Tells != tells || (half > .03) != (rows > 0) {
+			t.Errorf("%d rows: %+v, ± %g", rows, more, half)
+		}
 	}
 }
 

@@ -16,16 +16,31 @@ type Interval struct {
 // Difference is a difference between two groups of runs, or between two runs.
 type Difference struct {
 	Interval
-	Over string `json:"over"` // what was paired: overTheSeeds or overTheRows
+	Over  string `json:"over"`  // what was paired: overTheSeeds or overTheRows
+	Tells string `json:"tells"` // withinChance, beyondChance; "": nobody can tell
 }
 
 const (
 	overTheSeeds = "seeds"
 	overTheRows  = "rows" // held-out rows that both answered
+
+	withinChance = "within"
+	beyondChance = "beyond"
 )
 
-// isChance reports whether the interval has 0.
-func (d *Difference) isChance() bool { return d.High != nil && *d.Low <= 0 && *d.High >= 0 }
+// differing returns a difference with what it tells.
+func differing(by Interval, over string) *Difference {
+	const few = 6 // seeds: equal differences of fewer are chance in more than 5 % of cases, by their signs alone
+	d := &Difference{Interval: by, Over: over}
+	switch {
+	case d.High == nil, over == overTheSeeds && *d.High == *d.Low && d.Mean != 0 && d.N < few:
+	case *d.Low <= 0 && *d.High >= 0:
+		d.Tells = withinChance
+	default:
+		d.Tells = beyondChance
+	}
+	return d
+}
 
 // interval returns the mean of one or more values, with its confidence interval.
 func interval(values []float64) Interval {

@@ -61,6 +61,7 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 				if len(ids) < 2 {
 					r.traced(20, 60)
 				}
+				r.held(60, .3+(most-.3)*(1-math.Exp(-4))+.01*float64(seed), len(ids) >= 2)
 				if seed == 1 {
 					r.best(rundir.Evaluations{Metric: evaluation, All: []rundir.Evaluation{{Version: 60, Value: .5}}})
 					r.checkpoint(60)
@@ -75,6 +76,42 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// held records what a run answered to 200 held-out rows at a step, of which a share is right, and, if it has no other trace, its
+// rollouts of a task.
+func (r *recorder) held(step int, share float64, alsoTrained bool) {
+	r.t.Helper()
+	texts := []string{"What is ", "3 + 4?", " ", "", "The answer is ", "7", "8"}
+	w, err := trace.New(trace.Options{
+		Dir: filepath.Join(r.dir, rundir.Traces), Text: func(token int32) string { return texts[token] },
+		Say: func(line string) { r.t.Error(line) },
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if alsoTrained {
+		var all []trinity.TrainedExperience
+		for run := range 4 {
+			all = append(all, rollout(step, "sums/1", run, texts, []int32{0, 1, 2, 3, 4, int32(5 + run%2)}))
+		}
+		w.Trained(trinity.Trained{Step: int64(step), Experiences: all})
+		r.written(step)
+	}
+	var rows []trace.Evaluated
+	for row := range 200 {
+		repeat, reward := int64(0), 0.0
+		if row < int(math.Round(200*share)) {
+			reward = 1
+		}
+		rows = append(rows, trace.Evaluated{Taskset: "held_out", Row: int64(row), Run: &repeat, Prompt: fmt.Sprintf("What is %d + 4?", row),
+			Truth: fmt.Sprint(row + 4), Response: fmt.Sprint(row + 5 - int(reward)), Reward: &reward,
+			Parts: trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, reward)), Step: int64(step)})
+	}
+	w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: int64(step), Rows: rows})
+	if err := w.Close(); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // said notes a line for people.
@@ -178,6 +215,7 @@ func pagesOf(ids []string) []drawn {
 		{"curves-live", "curves?run=laptop%2Flive", "document.querySelector('.u-over')"},
 		{"compare", "compare?" + all, "document.querySelectorAll('.values tr').length > 2 &&" +
 			" document.querySelector('.ranked') && document.querySelector('.weights code')"},
+		{"compare-alone", "compare?alone=1&" + all, "document.querySelectorAll('.ranked tbody tr').length === 12"},
 		{"rollouts", "rollouts?step=20&" + one, says("sums/1")},
 		{"group", "group?step=20&" + one + task, says("answer is")},
 		{"tokens", "tokens?step=20&" + one + first, says("three and four")},
@@ -189,6 +227,7 @@ func pagesOf(ids []string) []drawn {
 		{"failed", "curves?run=laptop%2Ftoo_high_a_learning_rate", says("too_high")},
 		{"same-task", "compare?same=sums%2F1&run=" + url.QueryEscape(ids[0]) + "&run=" + url.QueryEscape(ids[1]),
 			"document.querySelectorAll('.beside article').length > 2"},
+		{"same-task-all", "compare?same=sums%2F1&" + all, "document.querySelectorAll('.beside article').length === 48"},
 	}
 }
 
@@ -258,6 +297,7 @@ func TestEveryPageIsDrawn(t *testing.T) {
 			w.keep(t, page.name)
 		}
 	}
+	t.Run("verdict", func(t *testing.T) { comparesAtOnce(t, w, pages) })
 	t.Run("sweep", func(t *testing.T) { opensSweep(t, w) })
 	t.Run("legend", func(t *testing.T) { legendHides(t, w, pages) })
 	t.Run("files", func(t *testing.T) { chartsAreFiles(t, w, pages) })
@@ -322,6 +362,65 @@ func (w *window) picture(t *testing.T, name string) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".png"), taken, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// comparesAtOnce: the page says at once which of twelve runs is best and by how much, and that is the first row of the single
+// runs; by the last value, with seeds as one, the table says that of itself. A plot has the width of its card.
+func comparesAtOnce(t *testing.T, w *window, pages []drawn) {
+	route := map[string]drawn{}
+	for _, page := range pages {
+		route[page.name] = page
+	}
+	w.open(t, route["compare-alone"])
+	said := strings.ReplaceAll(value[string](t, w, "document.querySelector('.weights').innerText"), "\n", " ")
+	for _, want := range []string{
+		"Best single run at any step: maxrl · lr 2e-4 · seed 1 · " + evaluation + " is 0.81 at step 60", "Next: maxrl · lr 2e-4 · seed 0 · ",
+		"−0.01 ± 0.0", "within chance (over 200 held-out rows that both answered)", "global_step_60",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the panel lacks %q: %s", want, said)
+		}
+	}
+	const first = "document.querySelector('.ranked tbody tr').innerText"
+	if row := value[string](t, w, first); !strings.Contains(row, "maxrl · lr 2e-4 · seed 1") || !strings.Contains(row, "0.81") {
+		t.Errorf("the first row is %q", row)
+	}
+	last := value[string](t, w, "document.querySelector('.ranked tbody tr:last-child').innerText")
+	if !strings.Contains(last, "beyond chance") {
+		t.Errorf("the last row is %q", last)
+	}
+	value[bool](t, w, "document.querySelector('.compare .row input[type=checkbox]').click() || true")
+	w.until(t, "document.querySelectorAll('.ranked tbody tr').length === 6")
+	w.until(t, says("A row is the mean of the runs that differ in their seeds alone"))
+	w.until(t, first+".includes('maxrl · lr 2e-4 (2)')")
+	w.until(t, says("−0.06 ± 0.03"))
+	w.open(t, drawn{"", "compare?run=" + url.QueryEscape("laptop/sums_algorithm_type_grpo_lr_1e-5_seed0"),
+		"document.querySelectorAll('.others li').length === 11 && " + says("Compare 12 runs of its sweep")})
+	for _, width := range []int64{1440, 400} { // names and cards of the same task keep apart
+		w.do(t, chromedp.EmulateViewport(width, 900))
+		w.open(t, route["same-task-all"])
+		value[bool](t, w, "(document.querySelector('.beside').scrollIntoView(), true)")
+		w.picture(t, fmt.Sprint("beside-", width))
+		for _, wrong := range value[[]string](t, w, `[...document.querySelectorAll(".beside .column")].flatMap((c, i, all) => {
+			const box = c.getBoundingClientRect(), out = [];
+			if (i && all[i - 1].getBoundingClientRect().right + 8 > box.left) out.push("columns touch");
+			for (const e of c.querySelectorAll("*")) if (e.getBoundingClientRect().right > box.right + 1) out.push("wider: " + e.innerText);
+			return out;
+		})`) {
+			t.Errorf("%d pixels: %s", width, wrong)
+		}
+	}
+	w.do(t, chromedp.EmulateViewport(1100, 640))
+	w.open(t, route["curves-groups"])
+	names := value[[]string](t, w, "[...document.querySelectorAll('.side .chosen label span')].map((e) => e.innerText)")
+	if slices.Sort(names); len(slices.Compact(names)) != 12 || names[0] != "grpo · lr 1e-5 · seed 0" {
+		t.Errorf("the list has the names %q", names)
+	}
+	const apart = "[...document.querySelectorAll('.plot')].every((e) => Math.abs(e.clientWidth - e.querySelector('.uplot').clientWidth) < 2)"
+	for _, width := range []int64{700, 1440, 1100} {
+		w.do(t, chromedp.EmulateViewport(width, 640))
+		w.until(t, apart)
 	}
 }
 
