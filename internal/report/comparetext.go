@@ -204,7 +204,7 @@ func (v *Compared) more() string {
 	case v.More.N < v.N:
 		text += fmt.Sprintf(" (of %d)", v.More.N)
 	}
-	if v.More.Tells == withinChance {
+	if v.More.Tells == withinChance && v.More.Mean != 0 {
 		text += ", within chance"
 	}
 	return text

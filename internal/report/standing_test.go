@@ -146,7 +146,8 @@ func TestStandings(t *testing.T) {
 	if got := strings.Join(order, ", "); got != "a 0.8 4, d 0.79 8, b 0.78 8" {
 		t.Errorf("standings %s", got)
 	}
-	if g := c.Best[0].Gain; g == nil || math.Abs(g.Mean-.5) > 1e-9 || g.N != 100 || g.Over != "rows" || g.Tells != beyondChance || c.Best[0].More != nil {
+	if g := c.Best[0].Gain; g == nil || math.Abs(g.Mean-.5) > 1e-9 || g.N != 100 || g.Over != "rows" || g.Tells != beyondChance ||
+		c.Best[0].More != nil {
 		t.Errorf("the best run gained %+v", g)
 	}
 	if m := c.Best[1].More; m == nil || math.Abs(m.Mean+.01) > 1e-9 || m.Tells != withinChance {
