@@ -252,6 +252,11 @@ func TestNoRunIsBetter(t *testing.T) {
 	if c, err = Compare("", a, b); err != nil || c.isBetter() {
 		t.Errorf("what is as good as the start is no gain: %+v, %v", c.Best, err)
 	}
+	const sentence = "No run is better than the model it began with (held_out/accuracy 0.77"
+	worse := answering(t, root, "worse", "seed: 1\nmode: b\n", 100, map[int]int{0: 77, 4: 50})
+	if page := pageOf(t, a, worse); !strings.Contains(page, sentence) {
+		t.Errorf("the page does not say that %s", sentence)
+	}
 	late := answering(t, root, "late", "seed: 2\n", 100, map[int]int{4: 49, 8: 20}) // the start was not evaluated
 	if c, err = Compare("", late); err != nil || !c.isBetter() || strings.Contains(c.verdict()[0], "at the start") {
 		t.Errorf("%q, %v", c.verdict(), err)

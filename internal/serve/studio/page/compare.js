@@ -8,7 +8,7 @@ import { Loaded, State, finding, number, plain, series, short, useData } from ".
 import { href } from "./route.js";
 import { HeldOut } from "./answers.js";
 import { SameTask } from "./sametask.js";
-import { Warnings, Weights } from "./weights.js";
+import { Warnings, Weights, improves } from "./weights.js";
 import { local, t } from "./words.js";
 
 /** The metric that sorts the runs in the order in which they were chosen. */
@@ -43,8 +43,8 @@ export function Compare({ query, go }) {
         { metric: e.target.value }, { replace: true })}>
         <option value=${CHOSEN}>${t("compare.chosen")}</option>${names.map((name) => html`<option value=${name}>${plain(name)}</option>`)}
       </select></label>
-      ${data.value?.metrics[0]?.values.some((value) => value?.best) && html`<label>${t("compare.by")} <select value=${by} onChange=${(/** @type {any} */ e) => go("", { by: e.target.value === BEST ? null :
-        e.target.value }, { replace: true })}>${[BEST, FINAL].map((of) => html`<option value=${of}>${t("compare.by." + of)}</option>`)}
+      ${data.value?.metrics[0]?.values.some((value) => value?.best) && html`<label>${t("compare.by")} <select value=${by}
+        onChange=${(/** @type {any} */ e) => go("", { by: e.target.value === BEST ? null : e.target.value }, { replace: true })}>${[BEST, FINAL].map((of) => html`<option value=${of}>${t("compare.by." + of)}</option>`)}
       </select></label>`}
       <label title=${t("curves.band.title")}><input type="checkbox" checked=${!alone} onChange=${() => go("", { alone: alone ? 0 : 1 },
         { replace: true })} /> ${t("curves.band")}</label>
@@ -80,13 +80,13 @@ function Choose({ id, run }) {
  * Best ranks the groups by a metric, in its last stage.
  * @param {{comparison: Comparison, metric: string, by: string, alone: boolean, byId: Map<string, Run>}} props
  */
-function Best({ comparison: { groups, apart, metrics }, metric, by, alone, byId }) {
+function Best({ comparison: { groups, apart, metrics, best }, metric, by, alone, byId }) {
   const of = metrics.filter(({ name }) => name === metric).pop();
   if (!of) return null;
   const evaluated = of.values.some((value) => value?.best), atBest = evaluated && by === BEST;
   const shown = of.values.map((value) => value && (atBest ? value.best : value)), most = Math.max(...shown.map((value) =>
     Math.abs(value?.mean ?? 0)), 0);
-  const seeds = !alone && groups.some(({ runs }) => runs.length > 1), ranked = metric !== CHOSEN;
+  const seeds = !alone && groups.some(({ runs }) => runs.length > 1), isBest = !best.length || best.some(improves);
   const cells = (/** @type {Interval | null | undefined} */ value, /** @type {boolean} */ isRanked) => html`<td
     class=${"right" + (isRanked ? "" : " wide muted")}>${value ? isRanked ? html`<b>${number(value.mean)}</b>${half(value)}` :
       html`${number(value.mean)}${half(value)}` : "–"}</td>`;
@@ -102,7 +102,7 @@ function Best({ comparison: { groups, apart, metrics }, metric, by, alone, byId 
           class="sr">${t(atBest ? "compare.best" : "compare.final")}</span></th></tr></thead>
     <tbody>${groups.map((group, i) => {
       const value = of.values[i], one = shown[i];
-      return html`<tr key=${group.name} class=${i === 0 && ranked ? "best" : ""}><td class="right wide">${i + 1}</td><th
+      return html`<tr key=${group.name} class=${i === 0 && isBest ? "best" : ""}><td class="right wide">${i + 1}</td><th
         scope="row"><${Label} ...${{ group, byId, colour: series(i) }} /></th>
         ${apart.map(({ values }) => html`<td class="wide mono">${plain(values[i])}</td>`)}
         ${evaluated && cells(value?.best, atBest)}${cells(value, !atBest)}

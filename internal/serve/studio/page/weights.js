@@ -37,7 +37,8 @@ export function Weights({ runs, nameOf, standings = [] }) {
   const e = known ? standings[0] : run?.evaluation;
   if (!run || !run.weights && !e) return null;
   const judged = known ? standings : runs.flatMap((of) => of.evaluation ?? []), several = runs.length > 1;
-  if (e && !judged.some(improves)) return html`<${NoneBetter} ...${{ run, runs, nameOf, e, judged }} />`;
+  if (e && !judged.some(improves)) return html`<${NoneBetter} ...${{ run, runs, nameOf, e, judged, gain: known &&
+    standings[0].gain }} />`;
   const weights = weightsOf(run, e);
   return html`<section class="panel weights" aria-label=${t("weights.label")}>
     <p>${several && html`<span class="muted">${t("weights.single")}</span> <b>${plain(nameOf(run))}</b> · `}${e ? says(e) :
@@ -84,9 +85,9 @@ function Path({ run, weights, says }) {
 
 /**
  * NoneBetter says that training made no run better than the model with which it began, and where that is.
- * @param {{run: Run, runs: Run[], nameOf: (run: Run) => string, e: Evaluation, judged: Evaluation[]}} props
+ * @param {{run: Run, runs: Run[], nameOf: (run: Run) => string, e: Evaluation, judged: Evaluation[], gain?: Away}} props
  */
-function NoneBetter({ run, runs, nameOf, e, judged }) {
+function NoneBetter({ run, runs, nameOf, e, judged, gain }) {
   const start = judged.reduce((best, of) => isMore(e, Number(of.first), Number(best.first)) ? of : best), weights = weightsOf(run, e);
   const began = runs.find((of) => of.evaluation?.first === start.first) ?? run;
   return html`<section class="panel weights" aria-label=${t("weights.label")}>
@@ -96,7 +97,7 @@ function NoneBetter({ run, runs, nameOf, e, judged }) {
       <div class="row"><${CopyButton} label=${t("weights.chat")} text=${() => chatWith(began.model)}
         title=${plain(chatWith(began.model))} /></div>`}
     ${e.version > 0 && html`<p>${runs.length > 1 && html`<b>${plain(nameOf(run))}</b> · `}${t("weights.worse.best", { best:
-      number(e.best, 4), step: number(e.step) })}</p>`}
+      number(e.best, 4), step: number(e.step) })}${gain && html` · <${Apart} of=${gain} />`}</p>`}
     ${e.version > 0 && weights?.best && html`<${Path} ...${{ run, weights, says: t("weights.step", { step: number(weights.step) }) }} />`}
   </section>`;
 }
