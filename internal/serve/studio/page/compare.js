@@ -55,7 +55,7 @@ export function Compare({ query, go }) {
       <${Warnings} runs=${all} nameOf=${nameOf} />
       <${Metrics} ...${{ comparison: data.value, atBest: by === BEST, byId, query, go }} />`}
     ${traced.length > 1 && data.value && html`<h2>${t("page.answers")}</h2>
-      <${HeldOut} key=${"held" + traced.join()} ...${{ ids: traced, labels, query, go }} />`}
+      <${HeldOut} key=${"held" + traced.join()} ...${{ ids: traced, query, go }} />`}
     ${traced.length > 1 && data.value && html`<h2>${t("compare.task")}</h2>
       <${SameTask} key=${traced.join()} ...${{ ids: traced, labels, query, go }} />`}
   </div>`;

@@ -97,7 +97,8 @@ function NoneBetter({ run, runs, nameOf, e, judged, gain }) {
       <div class="row"><${CopyButton} label=${t("weights.chat")} text=${() => chatWith(began.model)}
         title=${plain(chatWith(began.model))} /></div>`}
     ${e.version > 0 && html`<p>${runs.length > 1 && html`<b>${plain(nameOf(run))}</b> · `}${t("weights.worse.best", { best:
-      number(e.best, 4), step: number(e.step) })}${gain && html` · <${Apart} of=${gain} />`}</p>`}
+      number(e.best, 4), step: number(e.step) })}${gain && html` · ${t("weights.since")}
+      <${Apart} of=${gain} />`}</p>`}
     ${e.version > 0 && weights?.best && html`<${Path} ...${{ run, weights, says: t("weights.step", { step: number(weights.step) }) }} />`}
   </section>`;
 }
