@@ -63,6 +63,7 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 					r.traced(20, 60)
 					r.answered(seed, 20, 60)
 				}
+				r.held(60, .3+(most-.3)*(1-math.Exp(-4))+.01*float64(seed), len(ids) >= 2)
 				if seed == 1 {
 					r.best(rundir.Evaluations{Metric: evaluation, All: []rundir.Evaluation{{Version: 60, Value: .5}}})
 					r.checkpoint(60)
@@ -77,6 +78,42 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// held records what a run answered to 200 held-out rows at a step, of which a share is right, and, if it has no other trace, its
+// rollouts of a task.
+func (r *recorder) held(step int, share float64, alsoTrained bool) {
+	r.t.Helper()
+	texts := []string{"What is ", "3 + 4?", " ", "", "The answer is ", "7", "8"}
+	w, err := trace.New(trace.Options{
+		Dir: filepath.Join(r.dir, rundir.Traces), Text: func(token int32) string { return texts[token] },
+		Say: func(line string) { r.t.Error(line) },
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if alsoTrained {
+		var all []trinity.TrainedExperience
+		for run := range 4 {
+			all = append(all, rollout(step, "sums/1", run, texts, []int32{0, 1, 2, 3, 4, int32(5 + run%2)}))
+		}
+		w.Trained(trinity.Trained{Step: int64(step), Experiences: all})
+		r.written(step)
+	}
+	var rows []trace.Evaluated
+	for row := range 200 {
+		repeat, reward := int64(0), 0.0
+		if row < int(math.Round(200*share)) {
+			reward = 1
+		}
+		rows = append(rows, trace.Evaluated{Taskset: "held_out", Row: int64(row), Run: &repeat, Prompt: fmt.Sprintf("What is %d + 4?", row),
+			Truth: fmt.Sprint(row + 4), Response: fmt.Sprint(row + 5 - int(reward)), Reward: &reward,
+			Parts: trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, reward)), Step: int64(step)})
+	}
+	w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: int64(step), Rows: rows})
+	if err := w.Close(); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // said notes a line for people.
@@ -180,6 +217,7 @@ func pagesOf(ids []string) []drawn {
 		{"curves-live", "curves?run=laptop%2Flive", "document.querySelector('.u-over')"},
 		{"compare", "compare?" + all, "document.querySelectorAll('.values tr').length > 2 &&" +
 			" document.querySelector('.ranked') && document.querySelector('.weights code')"},
+		{"compare-alone", "compare?alone=1&" + all, "document.querySelectorAll('.ranked tbody tr').length === 12"},
 		{"rollouts", "rollouts?step=20&" + one, says("sums/1")},
 		{"group", "group?step=20&" + one + task, says("answer is")},
 		{"tokens", "tokens?step=20&" + one + first, says("three and four")},
@@ -195,6 +233,7 @@ func pagesOf(ids []string) []drawn {
 		{"failed", "curves?run=laptop%2Ftoo_high_a_learning_rate", says("too_high")},
 		{"same-task", "compare?same=sums%2F1&run=" + url.QueryEscape(ids[0]) + "&run=" + url.QueryEscape(ids[1]),
 			"document.querySelectorAll('.beside article').length > 2"},
+		{"same-task-all", "compare?same=sums%2F1&" + all, "document.querySelectorAll('.beside article').length === 48"},
 	}
 }
 
@@ -264,6 +303,7 @@ func TestEveryPageIsDrawn(t *testing.T) {
 			w.keep(t, page.name)
 		}
 	}
+	t.Run("verdict", func(t *testing.T) { comparesAtOnce(t, w, pages) })
 	t.Run("sweep", func(t *testing.T) { opensSweep(t, w) })
 	t.Run("legend", func(t *testing.T) { legendHides(t, w, pages) })
 	t.Run("files", func(t *testing.T) { chartsAreFiles(t, w, pages) })

@@ -279,7 +279,7 @@ func sideBySide(t *testing.T, w *window) {
 		w.until(t, fmt.Sprintf("document.querySelectorAll('.beside article.chosen').length === %d", column+1))
 	}
 	w.until(t, "document.querySelector('.difference del')?.innerText === '7' && document.querySelector('.difference ins')?.innerText === '8'")
-	w.until(t, says("sums/lr1e-5_seed1, answer 1"))
+	w.until(t, says("to seed1, answer 1"))
 }
 
 // opensStep: a click on a curve opens the rollouts of that step, also where the axis has the optimizer steps.

@@ -156,8 +156,12 @@ export async function live(id, since, on, signal) {
 /** How many runs one compares at most. */
 export const MOST_COMPARED = 16;
 
-/** compare compares runs as `trinity compare` does; with a metric the groups are sorted by it, best first. @type {(ids: string[], metric: string, signal?: AbortSignal) => Promise<Comparison>} */
-export const compare = (ids, metric, signal) => json("compare", { run: ids, metric: metric || undefined }, signal);
+/**
+ * compare compares runs as `trinity compare` does; with a metric the groups are sorted by it, best first.
+ * @type {(ids: string[], of: {metric: string, by: string, alone: boolean}, signal?: AbortSignal) => Promise<Comparison>}
+ */
+export const compare = (ids, { metric, by, alone }, signal) => json("compare", { run: ids, metric: metric || undefined, by,
+  alone: alone ? 1 : undefined }, signal);
 
 /**
  * groups are runs that differ in their names and seeds alone.

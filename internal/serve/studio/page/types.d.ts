@@ -17,6 +17,8 @@ interface Run {
 /** The first metric of a run's evaluations; falls: less is better. */
 interface Evaluation {
   name: string; first: number | string; best: number | string; step: number; version: number; last: number | string; falls: boolean;
+  /** the first value is that of the model with which the run began */
+  is_start: boolean;
 }
 
 /** A checkpoint of a run; best: that of its best evaluation. */
@@ -85,11 +87,18 @@ interface Interval { mean: number; low: number | null; high: number | null; n: n
 interface ComparedGroup { name: string; runs: { name: string; seed: string; steps: number }[] }
 
 /** A metric in a group: its first and its final value, and by how much that is more than in the first group. */
-interface Compared extends Interval { first: number; more?: Interval }
+interface Compared extends Interval { first: number; best?: Interval; more?: Away }
+
+/** A difference over pairs of seeds, or over the held-out rows that two runs answered. */
+interface Away extends Interval { over: string; tells: string }
+
+/** A single run at the best of its evaluations: by how much it gained, and is more than the first one. */
+interface Standing extends Evaluation { run: string; label: string; gain?: Away; more?: Away; weights: string; model: string }
 
 interface Comparison {
   groups: ComparedGroup[]; apart: { key: string; head: string; values: string[] }[]; differences: { key: string; values: string[] }[];
-  metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; notes: string[];
+  metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; best: Standing[];
+  notes: string[];
 }
 
 /** The answers of a run to a task in a train step: how many, and their mean reward. */

@@ -624,6 +624,7 @@ export const sentences = {
   "did you mean %q? %s": "是否指 %q？%s",
   "%q is not a value of this key": "%q 不是此键的值",
   "without a step, so left out: %s": "没有步，因此略去：%s",
+  "whose answers cannot be read, so without a difference over rows: %s": "其回答无法读取，因此没有按行计算的差：%s",
   "not finite at the end, so left out: %s": "结束时不是有限值，因此略去：%s",
   "failed, stopped or shorter, so their final values are of an earlier step: %s": "失败、停止或更短，因此其最终值来自较早的步：%s",
   "no seed of %s, so without a difference: %s": "没有 %s 的种子，因此没有差值：%s",
