@@ -86,6 +86,33 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	return f, s.addTime(forecast, &f)
 }
 
+// Absent returns of the facts of a stage only which models and datasets are not on this machine. It opens none of those
+// that are.
+func Absent(settled *config.Settled) (config.Facts, error) {
+	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
+	s, err := Resolve(settled)
+	if err != nil {
+		return f, err
+	}
+	look := s.finder(&f)
+	if err := s.locate(func(name, key string) (string, error) {
+		_, err := look(name, key)
+		return "", err // what is not found is not opened
+	}); err != nil {
+		return f, err
+	}
+	makes, err := refine.TaskPipelineOf(s.Settled)
+	if err != nil {
+		return f, err
+	}
+	for _, d := range feed.Datasets(s.Settled, makes.Pending()) {
+		if path, onHub := feed.Local(d.Path, true); path == "" {
+			absent(&f, d.Key+".path", d.Path, onHub)
+		}
+	}
+	return f, nil
+}
+
 // addTime adds to f how long the steps take, if the data is on this machine and the engine knows its speed.
 func (s *Stage) addTime(forecast *place.Forecast, f *config.Facts) (err error) {
 	if forecast == nil || s.Text == nil || len(f.Missing) > 0 || len(f.Fetch) > 0 || f.DoesNotFit != "" || !s.Trains && !s.Explores ||
