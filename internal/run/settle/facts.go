@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,23 +87,18 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	return f, s.addTime(forecast, &f)
 }
 
-// Absent returns of the facts of a stage only which models and datasets are not on this machine. It opens none of those
-// that are.
+// Absent returns only which models and datasets of a stage are not on this machine. It opens none.
 func Absent(settled *config.Settled) (config.Facts, error) {
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
 	s, err := Resolve(settled)
 	if err != nil {
 		return f, err
 	}
-	look := s.finder(&f)
-	if err := s.locate(func(name, key string) (string, error) {
-		_, err := look(name, key)
-		return "", err // what is not found is not opened
-	}); err != nil {
-		return f, err
-	}
 	makes, err := refine.TaskPipelineOf(s.Settled)
-	if err != nil {
+	if err = errors.Join(err, s.locate(func(name, key string) (string, error) {
+		_, err := s.lookUp(&f, name, key)
+		return "", err
+	})); err != nil {
 		return f, err
 	}
 	for _, d := range feed.Datasets(s.Settled, makes.Pending()) {
