@@ -37,8 +37,8 @@ export function Config({ query, go }) {
   if (about.value && !about.value.control) return html`<p class="panel">${t("config.readonly")}</p>`;
   if (!schema.value || !runs.value) return html`<${Loaded} data=${schema.error ? schema : runs} />`;
   const run = all.length === 1 ? all[0] : "";
-  return html`<${Written} key=${run} run=${run} against=${query.get("against") ?? all[0] ?? ""} schema=${schema.value} runs=${runs.value.runs}
-    go=${go} />`;
+  const against = query.get("against") ?? all[0] ?? "";
+  return html`<${Written} key=${run} ...${{ run, against, schema: schema.value, runs: runs.value.runs, go }} />`;
 }
 
 /**
@@ -69,7 +69,8 @@ function Written({ run, against, schema, runs, go }) {
         keep("", next);
         go("", { run: null });
       }} />
-      <select aria-label=${t("config.clone")} value="" onChange=${(/** @type {any} */ e) => e.target.value && go("", { run: e.target.value, against: null })}>
+      <select aria-label=${t("config.clone")} value="" onChange=${(/** @type {any} */ { target }) =>
+        target.value && go("", { run: target.value, against: null })}>
         <option value="">${t("config.clone")}</option>${runs.map((of) => html`<option value=${of.id}>${plain(of.id)}</option>`)}</select>
       ${run && draft.text && html`<span class="muted">${t("config.from", { run: plain(run), name: plain(nameIn(draft.text)) })}</span>`}
       ${run && kept("") && html`<a href=${href("config")}>${t("config.own")}</a>`}
@@ -87,7 +88,8 @@ function Written({ run, against, schema, runs, go }) {
     <div class="config">
       <section>
         <${Editor} ...${{ text: draft.text, onText: (/** @type {string} */ text) => set({ text }), onRun: plan, problems, schema: tree, area }} />
-        ${!cloned.error && html`<${Problems} problems=${problems} checked=${!!checked} onGo=${(/** @type {number} */ line) => jump(area.current, line)} />`}
+        ${!cloned.error && html`<${Problems} problems=${problems} checked=${!!checked}
+          onGo=${(/** @type {number} */ line) => jump(area.current, line)} />`}
         ${draft.overrides !== "" && html`<label class="overrides">${t("config.overrides")}
           <textarea rows="3" class="mono" value=${draft.overrides} onInput=${(/** @type {any} */ e) => set({ overrides: e.target.value })}></textarea></label>`}
       </section>
