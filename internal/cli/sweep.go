@@ -86,12 +86,31 @@ func runSweep(cmd *cobra.Command, flags *configFlags, o sweep.Options, args []st
 			return err
 		}
 		if best := c.Groups[0]; len(best.Runs) > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "\nbest: %s\ntalk to its model:  %s chat --model %s\n",
-				best.Name, invocation(), shellWord(best.Runs[0].Dir))
+			fmt.Fprintf(cmd.OutOrStdout(), "\nbest: %s%s\ntalk to its model:  %s chat --model %s\n",
+				best.Name, worseThanBefore(c, result.Metric), invocation(), shellWord(best.Runs[0].Dir))
 		}
 	}
 	if result.Failed > 0 {
 		return fmt.Errorf("%d of %d runs failed; the same command tries them again", result.Failed, len(result.Dirs))
 	}
 	return nil
+}
+
+// worseThanBefore says that the best runs ended worse than they began; "" if they did not. Only evaluations have the same
+// rows at both ends.
+func worseThanBefore(c *report.Comparison, metric string) string {
+	if !report.IsEvaluation(metric) {
+		return ""
+	}
+	for _, m := range slices.Backward(c.Metrics) {
+		v := m.Values[0]
+		if m.Name != metric || v == nil {
+			continue // of another stage
+		}
+		if report.Better(metric, v.First, v.Mean) {
+			return fmt.Sprintf(", which ended at %.4g, worse than the %.4g with which it began", v.Mean, v.First)
+		}
+		break
+	}
+	return ""
 }

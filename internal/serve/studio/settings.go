@@ -147,4 +147,4 @@ func (s *settings) tasksets() int {
 	return len(all)
 }
 
-var evaluatedSet = regexp.MustCompile(`^buffer\.(explorer_input\.eval_tasksets|trainer_input\.eval_buffers)\.\d+\.`)
+var evaluatedSet = regexp.MustCompile(`^buffer\.(explorer_input\.eval_tasksets|trainer_input\.eval_buffers)\.[^.]+\.`)

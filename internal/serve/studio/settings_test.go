@@ -26,9 +26,9 @@ func TestAlgorithmOfSettings(t *testing.T) {
 func TestTasksetsOfSettings(t *testing.T) {
 	for text, want := range map[string]int{
 		"{}": 0,
-		"{explorer_input: {taskset: {path: t}, eval_tasksets: [{name: a, path: a}]}}":                                    1,
-		"{explorer_input: {eval_tasksets: [{name: a, path: a}, {path: b}]}}":                                             2,
-		"{explorer_input: {eval_tasksets: [{path: a}]}, trainer_input: {eval_buffers: [{name: c, path: c}, {path: d}]}}": 3,
+		"{explorer_input: {taskset: {path: t}, eval_tasksets: [{name: a, path: a}]}}":                                 1,
+		"{explorer_input: {eval_tasksets: [{name: a, path: a}, {path: b}]}}":                                          2,
+		"{explorer_input: {eval_tasksets: [{path: a}]}, trainer_input: {eval_buffers: {c: {path: c}, d: {path: d}}}}": 3,
 	} {
 		set, err := parseSettings([]byte("buffer: " + text))
 		if got := set.tasksets(); got != want || err != nil {
