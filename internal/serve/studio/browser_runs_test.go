@@ -61,6 +61,7 @@ func TestRunsInABrowser(t *testing.T) {
 		}
 		judged(t, root, "better", fmt.Sprintf("p/better_seed%d", seed), fmt.Sprintf("seed: %d\n", seed)+two, line, .77, best, .5)
 	}
+	record(t, root, "a_project_with_a_long_name/a_run_with_a_name_that_is_longer_than_a_telephone_is_wide", "").end(monitor.Stopped, "")
 	server := httptest.NewServer((&studio.Server{Dir: root, Version: "v1"}).Handler())
 	t.Cleanup(server.Close)
 	w := openWindow(t, server.URL)
@@ -90,11 +91,15 @@ func TestRunsInABrowser(t *testing.T) {
 	w.until(t, "['answers', 'data', 'curves'].every((page) => [...document.querySelectorAll('.menu-list a')]"+
 		".some((a) => a.hash.startsWith('#/' + page)))")
 	w.do(t, chromedp.EmulateViewport(400, 800))
-	w.show(t, "runs?open=sweep:p%2Fworse", "worse")
+	w.show(t, "runs?open=sweep:p%2Fworse&sort=-best", "worse")
 	for _, words := range []string{"0.77 → 0.49", "none better than the start", "⚠ 1", "0.77 → 0.91"} {
 		w.until(t, says(words)) // of what is seen
 	}
 	w.isNarrow(t, "runs")
+	const beyond = "(() => { const t = document.querySelector('.table'); return t.scrollWidth - t.clientWidth; })()"
+	if cut := value[float64](t, w, beyond); cut > 0 {
+		t.Errorf("the table is cut by %v pixels", cut)
+	}
 
 	w.do(t, chromedp.EmulateViewport(1440, 900))
 	w.show(t, "curves?run=p%2Fworse_seed0&run=p%2Fworse_seed1&run=p%2Fbetter_seed1", "1 warning")

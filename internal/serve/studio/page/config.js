@@ -217,6 +217,7 @@ function Difference({ id, runs, checked, go }) {
     ${run.error && html`<p class="error">${plain(local(run.error.message))}</p>`}
     ${mine && !rows.length && html`<p class="muted">${t("compare.same")}</p>`}
     ${rows.length > 0 && html`<div class="table compare"><table><thead><tr><th scope="col">${t("compare.key")}</th><th scope="col">${t("config.there")}</th><th scope="col">${t("config.here")}</th></tr></thead>
-      <tbody>${rows.map(({ key, values }) => html`<tr key=${key}><th scope="row" class="mono" title=${plain(key)}>${plain(key)}</th>${values.map((v) => html`<td title=${shown(v)}>${shown(v)}</td>`)}</tr>`)}</tbody></table></div>`}
+      <tbody>${rows.map(({ key, values }) => html`<tr key=${key}><th scope="row" class="mono" title=${plain(key)}>${
+        key.split(/(?<=[._])/).map((part) => html`${plain(part)}<wbr />`)}</th>${values.map((v) => html`<td title=${shown(v)}>${shown(v)}</td>`)}</tr>`)}</tbody></table></div>`}
   </section>`;
 }
