@@ -10,6 +10,8 @@ interface Run {
   began: number; updated: number; seconds_left: number | null; traced: boolean;
   /** the run of which it is a stage, its sweep, what tells it from the others of the sweep */
   parent: string; sweep: string; label: string; sets: { key: string; head: string; value: string }[]; evaluation: Evaluation | null;
+  /** how many sets of rows the run evaluates; the evaluation is of one of them */
+  tasksets: number;
   /** the checkpoint by which the run is judged, and the newest lines with which it warned */
   weights: Checkpoint | null; warnings: string[];
 }

@@ -105,13 +105,37 @@ function NoneBetter({ run, runs, nameOf, e, judged, gain }) {
 
 const MOST = 600; // characters of a warning
 
-/** Warnings are the newest lines with which runs warned. @param {{runs: Run[], nameOf: (run: Run) => string}} props */
+/** @typedef {{run: Run, line: string}} Warning */
+
+const KIND = 30; // characters by which a warning is known, as the server has it
+
+/** warned gathers the newest lines with which runs warned, by their kinds: role, step and numbers do not count. @param {Run[]} runs */
+export function warned(runs) {
+  /** @type {Map<string, Warning[]>} */
+  const kinds = new Map();
+  for (const run of runs) for (const line of run.warnings) {
+    const kind = line.replace(/^.*?: /, "").slice(0, KIND).replace(/\d[\d.,]*/g, "#");
+    kinds.set(kind, [...kinds.get(kind) ?? [], { run, line }]);
+  }
+  return [...kinds.values()];
+}
+
+/**
+ * Warnings are the newest lines with which runs warned, one for all runs that said the same.
+ * @param {{runs: Run[], nameOf: (run: Run) => string}} props
+ */
 export function Warnings({ runs, nameOf }) {
-  const warned = runs.filter((run) => run.warnings.length);
-  if (!warned.length) return null;
+  const kinds = warned(runs);
+  if (!kinds.length) return null;
+  const text = (/** @type {Warning} */ of) => plain(local(of.line).slice(0, MOST));
   return html`<details class="panel warnings" open=${runs.length === 1}>
-    <summary class="warn">⚠ ${t("weights.warnings", { n: warned.reduce((n, run) => n + run.warnings.length, 0) })}</summary>
-    <ul>${warned.flatMap((run) => run.warnings.map((line) => html`<li>${runs.length > 1 && html`<b>${plain(nameOf(run))}</b>: `}${
-      plain(local(line).slice(0, MOST))}</li>`))}</ul>
+    <summary class="warn">⚠ ${t("weights.warnings", { n: kinds.length })}</summary>
+    <ul>${kinds.map((all) => {
+      const names = [...new Set(all.map((of) => nameOf(of.run)))], same = all.every((of) => of.line === all[0].line);
+      const lines = all.map((of) => html`<li>${runs.length > 1 && html`<b>${plain(nameOf(of.run))}</b>: `}${text(of)}</li>`);
+      return names.length === 1 ? lines : html`<li><details><summary><b>${t(same ? "weights.warned" : "weights.warned.as",
+        { n: names.length, name: plain(names[0]) })}</b>: ${text(all[0])}</summary>
+        ${same ? html`<p class="muted">${names.map(plain).join(", ")}</p>` : html`<ul>${lines}</ul>`}</details></li>`;
+    })}</ul>
   </details>`;
 }
