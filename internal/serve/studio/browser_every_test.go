@@ -59,11 +59,13 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 						r.evaluated(n, math.Round(200*(.3+(most-.3)*(1-math.Exp(-float64(n)/15))+.01*float64(seed)))/200)
 					}
 				}
+				right := int(math.Round(200 * (.3 + (most-.3)*(1-math.Exp(-4)) + .01*float64(seed))))
 				if len(ids) < 2 {
 					r.traced(20, 60)
-					r.answered(seed, 20, 60)
+					r.answered(seed, right, 20, 60)
+				} else {
+					r.held(60, right)
 				}
-				r.held(60, .3+(most-.3)*(1-math.Exp(-4))+.01*float64(seed), len(ids) >= 2)
 				if seed == 1 {
 					r.best(rundir.Evaluations{Metric: evaluation, All: []rundir.Evaluation{{Version: 60, Value: .5}}})
 					r.checkpoint(60)
@@ -80,9 +82,8 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 	return ids
 }
 
-// held records what a run answered to 200 held-out rows at a step, of which a share is right, and, if it has no other trace, its
-// rollouts of a task.
-func (r *recorder) held(step int, share float64, alsoTrained bool) {
+// held records what a run answered to 200 held-out rows at a step, of which so many are right, and its rollouts of a task.
+func (r *recorder) held(step, right int) {
 	r.t.Helper()
 	texts := []string{"What is ", "3 + 4?", " ", "", "The answer is ", "7", "8"}
 	w, err := trace.New(trace.Options{
@@ -92,28 +93,30 @@ func (r *recorder) held(step int, share float64, alsoTrained bool) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if alsoTrained {
-		var all []trinity.TrainedExperience
-		for run := range 4 {
-			all = append(all, rollout(step, "sums/1", run, texts, []int32{0, 1, 2, 3, 4, int32(5 + run%2)}))
-		}
-		w.Trained(trinity.Trained{Step: int64(step), Experiences: all})
-		r.written(step)
+	var all []trinity.TrainedExperience
+	for run := range 4 {
+		all = append(all, rollout(step, "sums/1", run, texts, []int32{0, 1, 2, 3, 4, int32(5 + run%2)}))
 	}
-	var rows []trace.Evaluated
-	for row := range 200 {
+	w.Trained(trinity.Trained{Step: int64(step), Experiences: all})
+	r.written(step)
+	w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: int64(step), Rows: sums(int64(step), 0, right)})
+	if err := w.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// sums are the answers to the held-out rows from one on, of which the first are right.
+func sums(step int64, from, right int) (rows []trace.Evaluated) {
+	for row := from; row < 200; row++ {
 		repeat, reward := int64(0), 0.0
-		if row < int(math.Round(200*share)) {
+		if row < from+right {
 			reward = 1
 		}
 		rows = append(rows, trace.Evaluated{Taskset: "held_out", Row: int64(row), Run: &repeat, Prompt: fmt.Sprintf("What is %d + 4?", row),
 			Truth: fmt.Sprint(row + 4), Response: fmt.Sprint(row + 5 - int(reward)), Reward: &reward,
-			Parts: trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, reward)), Step: int64(step)})
+			Parts: trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, reward)), Step: step})
 	}
-	w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: int64(step), Rows: rows})
-	if err := w.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	return rows
 }
 
 // said notes a line for people.
@@ -221,10 +224,10 @@ func pagesOf(ids []string) []drawn {
 		{"rollouts", "rollouts?step=20&" + one, says("sums/1")},
 		{"group", "group?step=20&" + one + task, says("answer is")},
 		{"tokens", "tokens?step=20&" + one + first, says("three and four")},
-		{"answers", "answers?" + one, says("wrong now 2")},
-		{"answers-all", "answers?taskset=&" + one, says("step 60: 2 of 4 right")},
-		{"answers-two", "answers?" + one + "&run=" + url.QueryEscape(ids[1]), says("A seed 1 · step 60: 2 of 3 right") + " && " +
-			says("only A right 1")},
+		{"answers", "answers?" + one, says("wrong now 91")},
+		{"answers-all", "answers?taskset=&" + one, says("step 60: 110 of 201 right")},
+		{"answers-two", "answers?" + one + "&run=" + url.QueryEscape(ids[1]), says("A seed 1 · step 60: 111 of 200 right") + " && " +
+			says("only A right 2")},
 		{"time", "time?" + one, says("trainer")},
 		{"agent", "rollouts?step=20&run=laptop%2Fagent", says("shop/1")},
 		{"agent-group", "group?step=20&run=laptop%2Fagent&task=shop%2F1&explore_step=20", says("shop/1")},

@@ -156,8 +156,9 @@ func (r *recorder) traced(steps ...int) {
 	}
 }
 
-// answered keeps the answers of evaluations: one that only this seed has right, one that is long, and one of an agent.
-func (r *recorder) answered(seed int, steps ...int64) {
+// answered keeps the answers of evaluations to 200 held-out rows, of which so many are right: one that only this seed has
+// right, and one that is long; and to one of another taskset, of an agent.
+func (r *recorder) answered(seed, right int, steps ...int64) {
 	r.t.Helper()
 	w, err := trace.New(trace.Options{Dir: filepath.Join(r.dir, rundir.Traces), Say: func(line string) { r.t.Error(line) }})
 	if err != nil {
@@ -177,9 +178,15 @@ func (r *recorder) answered(seed int, steps ...int64) {
 			rows[0].Response, rows[0].Reward = "<think>three and four make 7</think>The answer is 7", &one
 		}
 		for i := range rows {
+			rows[i].Parts = trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, *rows[i].Reward))
 			rows[i].Taskset, rows[i].Row, rows[i].Run, rows[i].Step, rows[i].ModelVersion = "held_out", int64(i), &run, step, step
 		}
 		rows[3].Taskset = "prices"
+		left := right
+		for _, row := range rows[:3] {
+			left -= int(*row.Reward)
+		}
+		rows = append(rows, sums(step, 3, left)...)
 		w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: step, Rows: rows})
 	}
 	if err := w.Close(); err != nil {
