@@ -35,15 +35,7 @@ func TestWheel(t *testing.T) {
 	}
 	texts, info := map[string]string{}, "trinity_worker-"+version+".dist-info/"
 	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[f.Name] = string(text)
+		texts[f.Name] = string(unzipped(t, f))
 	}
 	var record string
 	for _, f := range z.File {
@@ -65,6 +57,19 @@ func TestWheel(t *testing.T) {
 			t.Errorf("%s is %q, want %q in it", file, text, want)
 		}
 	}
+}
+
+func unzipped(t *testing.T, f *zip.File) []byte {
+	t.Helper()
+	r, err := f.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func TestEntryPoints(t *testing.T) {

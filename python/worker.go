@@ -1,15 +1,21 @@
-// Package python holds the Python package that trains with PyTorch and that starts the programs of
-// engines, so that the binary needs no installation of it.
+// Package python holds the Python packages of the program, so that it needs no installation of them: trinity_go, and
+// trinity_worker, which trains with PyTorch and starts the programs of engines.
 package python
 
 import "embed"
 
-// Worker are the files of the package trinity_worker, below trinity_worker/trinity_worker, and its
-// description.
+// files are the packages and their descriptions, each below the folder of its pyproject.toml.
 //
 //go:embed trinity_worker/pyproject.toml trinity_worker/trinity_worker/*.py trinity_worker/trinity_worker/py.typed
-var Worker embed.FS
+//go:embed trinity_go/pyproject.toml trinity_go/README.md trinity_go/LICENSE trinity_go/trinity_go/*.py trinity_go/trinity_go/py.typed
+var files embed.FS
 
-// Protocol is the version of the requests between this program and the package, which announces its
+// The folders of files.
+const (
+	worker = "trinity_worker"
+	front  = "trinity_go"
+)
+
+// Protocol is the version of the requests between this program and trinity_worker, which announces its
 // own (PROTOCOL in __init__.py).
 const Protocol = 1

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,9 @@ import (
 // limit is the most that the stripped binary may have, bytes. An image holds the certificates of
 // authorities besides, of some 0.3 MB, and stays below 54.4 MB.
 const limit = 54_100_000
+
+// wheelLimit is the most that a wheel of the program may have, bytes.
+const wheelLimit = 20 << 20
 
 // root is the repository's root.
 const root = "../.."
@@ -197,6 +201,10 @@ func TestBinariesNameTheirCommit(t *testing.T) {
 	}
 	if t.Log(info.Size(), "bytes"); info.Size() > limit {
 		t.Errorf("the stripped binary has %d bytes, want at most %d", info.Size(), limit)
+	}
+	wheel := strings.TrimSpace(run(t, dir, path, "wheel", "--platform", runtime.GOOS+"_"+runtime.GOARCH, "--output", t.TempDir()))
+	if info, err := os.Stat(wheel); err != nil || info.Size() > wheelLimit || !strings.Contains(wheel, "+"+commit[:12]+"-py3-none-") {
+		t.Errorf("%s: %v, want the commit in its name and at most %d bytes, %+v", wheel, err, wheelLimit, info)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "doc.go"), []byte("// Package trinity is changed.\npackage trinity\n"), 0o644); err != nil {
 		t.Fatal(err)

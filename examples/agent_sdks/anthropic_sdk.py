@@ -16,8 +16,12 @@ EXAMPLE = [
 ]
 
 
+shared = anthropic.Anthropic(base_url="http://each-task-has-its-own.invalid", api_key="each task has its own")
+
+
 def make_rollout(task):
-    client = anthropic.Anthropic(base_url=task["base_url"].removesuffix("/v1"), api_key=task["api_key"])
+    # A new client would load the certificates again.
+    client = shared.with_options(base_url=task["base_url"].removesuffix("/v1"), api_key=task["api_key"])
     messages = EXAMPLE + [{"role": "user", "content": task["prompt"]}]
     for _ in range(2):
         reply = client.messages.create(model="policy", max_tokens=100, system=calculator.SYSTEM, messages=messages, tools=[TOOL])

@@ -18,8 +18,12 @@ EXAMPLE = [
 ]
 
 
+shared = openai.AsyncOpenAI(base_url="http://each-task-has-its-own.invalid", api_key="each task has its own")
+
+
 def make_rollout(task):
-    client = openai.AsyncOpenAI(base_url=task["base_url"], api_key=task["api_key"])
+    # A new client would load the certificates again.
+    client = shared.with_options(base_url=task["base_url"], api_key=task["api_key"])
     agent = agents.Agent(
         name="calculator", instructions=calculator.SYSTEM, tools=[calc],
         model=agents.OpenAIChatCompletionsModel("policy", client),

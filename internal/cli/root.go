@@ -76,7 +76,7 @@ func New() *cobra.Command {
 		runCommand(), sweepCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
-		initCommand(), templatesCommand(), dataCommand(), tasksCommand(),
+		initCommand(), templatesCommand(), dataCommand(), tasksCommand(), wheelCommand(),
 		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), compareCommand(), exportCommand(), viewCommand(),
 		debugCommand(), replayCommand(), perfCommand(), topCommand(), syncCommand(),
 		annotateCommand(), studioCommand(), doctorCommand(),
