@@ -18,6 +18,9 @@ type EndpointOptions struct {
 	Steps    bool // each call becomes an experience of its own
 	Sampling Sampling
 	MaxCalls int // further calls are refused; 0 is no limit
+	// ToolsAreOptional answers a request that demands a call of a tool as one that leaves the choice to the
+	// policy. Else it is refused: no sampler promises a call and keeps the policy's log-probabilities.
+	ToolsAreOptional bool
 	// Models are the models by the names that programs ask for: patterns of [path.Match], in which *
 	// also matches slashes. The longest pattern that matches counts. nil is the rollout's own model,
 	// and without any pattern every name is. What other models answer is not recorded.

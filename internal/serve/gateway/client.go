@@ -28,7 +28,17 @@ type client struct {
 // Defaults implements [openai.Model]. Programs ask for more tokens than a small model has, so they get
 // as many as fit.
 func (c *client) Defaults() openai.Defaults {
-	return openai.Defaults{SamplingParams: c.model.Params, MaxLen: c.model.MaxModelLen, Cut: true}
+	return openai.Defaults{SamplingParams: c.model.Params, MaxLen: c.model.MaxModelLen, Cut: true, Demand: c.demand()}
+}
+
+// demand returns what becomes of requests that demand a call of a tool. Real traffic has no arguments
+// of a workflow.
+func (s *session) demand() openai.Demand {
+	d := openai.Demand{AsAuto: s.options.ToolsAreOptional}
+	if s.write == nil {
+		d.Hint = "; required_tools: auto in workflow_args answers it as auto"
+	}
+	return d
 }
 
 // Chat implements [openai.Model]. The chat continues the newest reply in it that the policy wrote.

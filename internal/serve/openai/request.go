@@ -59,6 +59,9 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	}
 	q.limits = model.Defaults()
 	q.params = q.limits.SamplingParams
+	if err := q.limits.Demand.CheckChoice(q.ToolChoice); err != nil {
+		return nil, err
+	}
 	if err := q.readLogprobs(); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,33 @@ func CheckTools(tools json.RawMessage) error {
 	return nil
 }
 
+// Refuse returns the problem of a request that demands a call of a tool with what shown shows; nil if
+// the policy chooses nevertheless.
+func (d Demand) Refuse(shown string) error {
+	if d.AsAuto {
+		return nil
+	}
+	return Bad("tool_choice", "%s is not supported: want auto or none%s", shown, d.Hint)
+}
+
+// CheckChoice checks a value of tool_choice in OpenAI's APIs, of which chats name a function one level
+// deeper than responses.
+func (d Demand) CheckChoice(choice json.RawMessage) error {
+	var value any
+	if len(choice) == 0 || json.Unmarshal(choice, &value) == nil && asksNothing(value, []any{"auto", "none"}) {
+		return nil
+	}
+	var named struct {
+		Type, Name string
+		Function   struct{ Name string }
+	}
+	shown := quoted("tool_choice", choice)
+	if value == "required" || json.Unmarshal(choice, &named) == nil && named.Type == "function" && named.Name+named.Function.Name != "" {
+		return d.Refuse(shown)
+	}
+	return Demand{}.Refuse(shown)
+}
+
 // CheckCall refuses a call in the field param that has no name, or arguments other than a JSON object.
 func CheckCall(param string, c trinity.ToolCall) error {
 	var arguments map[string]json.RawMessage
