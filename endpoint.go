@@ -41,9 +41,9 @@ const (
 
 // Recording is what a program did at an endpoint.
 type Recording struct {
-	// Experiences hold each token that the policy wrote and the program received once, in an order that
-	// does not depend on which of parallel calls came first. They have no rewards but those that the
-	// program gave to turns.
+	// Experiences hold each token that the policy wrote and the program received once, unless the program
+	// has said what is learnt, in an order that does not depend on which of parallel calls came first.
+	// They have no rewards but those that the program gave to turns.
 	Experiences []*Experience
 	Last        *Experience   // that ends with the program's last call; nil if it received no reply
 	Messages    []Message     // the chat of Last

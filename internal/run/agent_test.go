@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +45,7 @@ type assigned struct {
 }
 
 func (task assigned) make(does string) int {
-	url := os.Getenv("OPENAI_BASE_URL")
+	url := cmp.Or(os.Getenv("OPENAI_BASE_URL"), task.BaseURL) // a service has no such variable
 	if does == "worker that prints" {
 		fmt.Println(`{"reward": NaN}`) // as Python writes it, which is no JSON
 		return 0
@@ -72,11 +74,38 @@ func (task assigned) make(does string) int {
 		return task.post("/reward", `{"value": 0.5, "parts": {"asked": 1}}`)
 	case "work":
 		return task.post("/reward", `{"value": 0.5, "parts": {"asked": 1}}`) + task.post("/commit", "")
+	case "decide":
+		return task.decide()
+	case "work and decide":
+		return task.decide() + task.post("/commit", "")
 	case "fail":
 		fmt.Fprintln(os.Stderr, "there is no disk")
 		return 3
 	}
 	return 0
+}
+
+// decide posts what is learnt of the only reply: all but its last token.
+func (task assigned) decide() int {
+	resp, err := http.Get(task.BaseURL + "/rollout")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer resp.Body.Close()
+	var tree struct {
+		Replies []struct {
+			Turn  int      `json:"turn"`
+			Learn [][2]int `json:"learn"`
+		} `json:"replies"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&tree); err != nil || len(tree.Replies) != 1 || len(tree.Replies[0].Learn) != 1 {
+		fmt.Fprintln(os.Stderr, tree, err)
+		return 1
+	}
+	last := tree.Replies[0].Learn[0][1] - 1
+	return task.post("/experiences", fmt.Sprintf(`{"experiences":[{"turn":%d,"reward":%v,"metrics":{"depth":%d},"learn":[[0,%d]]}]}`,
+		tree.Replies[0].Turn, float64(last%3)/2, last, last))
 }
 
 // post posts a body to the rollout's address, and returns a status to exit with.
@@ -168,6 +197,46 @@ func TestWorkersMakeRollouts(t *testing.T) {
 	}
 	if n := strings.Count(read(t, filepath.Join(p.job(), "log", "plugins.log")), "an agent begins"); n == 0 || n > 3 {
 		t.Errorf("%d processes, want 1 to 3", n)
+	}
+}
+
+// What a program says of its experiences gives the same run, whether it is started for each rollout, kept
+// or a service.
+func TestProgramsSayWhatIsLearnt(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var task assigned
+		if err := json.NewDecoder(r.Body).Decode(&task); err != nil || task.make("decide") != 0 {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	defer service.Close()
+	p := newProject(t, tiny, strings.Replace(rl, "default_reward_fn_type: test_even", "", 1))
+	const taskset = "buffer.explorer_input.taskset."
+	var first map[string][]float64
+	for name, overrides := range map[string][]string{
+		"started": asAgent("decide"),
+		"kept":    asAgent("work and decide", ", workers: 2"),
+		"service": {noEvaluation, taskset + "default_workflow_type=http", taskset + "workflow_args={url: " + service.URL + "}"},
+	} {
+		if _, err := p.run(t, append(overrides, "buffer.total_steps=3", "name="+name)...); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		job, got := filepath.Join(p.dir, "checkpoints", "p", name), map[string][]float64{}
+		for _, metric := range []string{"depth/mean", "depth/max", "reward/mean", "untrained_token_count/mean", "response_length/mean"} {
+			got[metric] = curve(t, job, "explorer", "rollout/"+metric)
+		}
+		got["gradient"] = curve(t, job, "trainer", "actor/grad_norm")
+		for i, tokens := range got["response_length/mean"] {
+			if got["untrained_token_count/mean"][i] != 1 || tokens != got["depth/mean"][i]+1 {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		if first == nil {
+			first = got
+		}
+		if len(got["gradient"]) == 0 || !reflect.DeepEqual(got, first) {
+			t.Errorf("%s: %v\nanother: %v", name, got, first)
+		}
 	}
 }
 

@@ -69,14 +69,18 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage, begun b
 		return nil, openai.Bad("messages", "%v", err)
 	}
 	reply := func(ctx context.Context, option trinity.CallOption) (*node, openai.Reply, error) {
-		d := dialogue.Fork()
-		r, err := d.Reply(ctx, option)
+		d, temperature := dialogue.Fork(), float32(0)
+		r, err := d.Reply(ctx, option, func(p *trinity.SamplingParams) { temperature = p.Temperature })
 		if err != nil {
 			return nil, openai.Reply{}, err
 		}
-		n := &node{parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens), sampled: len(r.Tokens)}
+		n := &node{
+			parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens), sampled: len(r.Tokens), temperature: temperature,
+		}
 		if parent != nil {
-			n.depth = parent.depth + 1
+			if n.depth = parent.depth + 1; parent.continuedBy(prompt, temperature) {
+				n.stem = parent
+			}
 		}
 		out := openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls, Lost: func() { c.lost(n) }}
 		out.Sent = func(m trinity.Message) {

@@ -151,7 +151,7 @@ var errDropped = &openai.Problem{
 type sessionKey struct{}
 
 // Handler returns the handler of all endpoints: the OpenAI API, Anthropic's Messages API and, below
-// /v1, reward, fail, commit and rollout.
+// /v1, reward, experiences, fail, commit and rollout.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
@@ -161,10 +161,11 @@ func (g *Gateway) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/messages", g.answerMessages)
 	mux.HandleFunc("POST /v1/messages/count_tokens", g.countTokens)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
-		"POST /v1/reward": (*session).takeReward,
-		"POST /v1/fail":   (*session).takeFailure,
-		"POST /v1/commit": (*session).takeCommit,
-		"GET /v1/rollout": (*session).describe,
+		"POST /v1/reward":      (*session).takeReward,
+		"POST /v1/experiences": (*session).takeExperiences,
+		"POST /v1/fail":        (*session).takeFailure,
+		"POST /v1/commit":      (*session).takeCommit,
+		"GET /v1/rollout":      (*session).describe,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, act) })
 	}
@@ -209,7 +210,7 @@ func keyOf(r *http.Request) (key, path string) {
 	return key, r.URL.Path
 }
 
-// maxControl bounds the bytes of a reward and of a failure.
+// maxControl bounds the bytes of a reward, of experiences and of a failure.
 const maxControl = 1 << 20
 
 // control answers a request about the rollout itself.
