@@ -76,6 +76,7 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage, begun b
 		}
 		n := &node{
 			parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens), sampled: len(r.Tokens), temperature: temperature,
+			logprobs: r.Logprobs,
 		}
 		if parent != nil {
 			if n.depth = parent.depth + 1; parent.continuedBy(prompt, temperature) {

@@ -97,7 +97,7 @@ func (s *session) takeReward(data []byte) (any, error) {
 		return nil, openai.Bad("turn", "the calls of this rollout have no rewards of their own: leave turn out, "+
 			"make each call an experience (steps: true), or post experiences first")
 	}
-	n := s.received(*in.Turn)
+	n := received(s.nodes, *in.Turn)
 	if n == nil {
 		return nil, openai.Bad("turn", noCall, *in.Turn)
 	}

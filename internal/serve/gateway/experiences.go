@@ -54,7 +54,7 @@ func (s *session) takeExperiences(data []byte) (any, error) {
 		case named[*p.Turn] != nil:
 			return nil, badExperience("call %d is named twice", *p.Turn)
 		}
-		n := s.received(*p.Turn)
+		n := received(s.nodes, *p.Turn)
 		if n == nil {
 			return nil, badExperience(noCall, *p.Turn)
 		}
@@ -74,10 +74,10 @@ func badExperience(format string, args ...any) error {
 	return openai.Bad("experiences", "experiences: "+format, args...)
 }
 
-// received returns the reply of a call; nil if no client received it. The lock must be held.
-func (s *session) received(turn int) *node {
-	if i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.number == turn && n.received > 0 }); i >= 0 {
-		return s.nodes[i]
+// received returns the reply of a call; nil if no client received it. The session's lock must be held.
+func received(replies []*node, turn int) *node {
+	if i := slices.IndexFunc(replies, func(n *node) bool { return n.number == turn && n.received > 0 }); i >= 0 {
+		return replies[i]
 	}
 	return nil
 }
@@ -172,8 +172,17 @@ func (n *node) continuedBy(prompt []int32, temperature float32) bool {
 	return len(n.sequence) <= len(prompt) && slices.Equal(n.sequence, prompt[:len(n.sequence)]) && n.temperature == temperature
 }
 
-// recordNamed writes the experiences that the program has posted, in the order of the sorted calls.
-func (s *session) recordNamed(out *trinity.Recording, nodes []*node) {
+// weaver makes the experiences that a program has posted.
+type weaver struct {
+	posted map[int]*posted
+	each   bool                          // call is an experience of its own
+	steps  map[*node]*trinity.Experience // replies behind all that the policy read
+	learnt map[*node][]bool              // the tokens of replies that some experience learns
+}
+
+// record writes the posted experiences, in the order of the sorted calls.
+func (w *weaver) record(out *trinity.Recording, nodes []*node) {
+	w.steps, w.learnt = map[*node]*trinity.Experience{}, map[*node][]bool{}
 	sequences, continued := 0, map[*node]bool{}
 	for _, n := range nodes {
 		continued[n.stem] = true
@@ -183,10 +192,10 @@ func (s *session) recordNamed(out *trinity.Recording, nodes []*node) {
 			sequences++
 		}
 	}
-	named := slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return s.posted[n.number] == nil })
-	last, w := lastOf(named), weaver{s, map[*node]*trinity.Experience{}, map[*node][]bool{}}
+	named := slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return w.posted[n.number] == nil })
+	last := lastOf(named)
 	for _, n := range named {
-		p := s.posted[n.number]
+		p := w.posted[n.number]
 		x := w.experience(n, p)
 		if reward := cmp.Or(p.reward, n.reward); reward != nil {
 			x.Reward = *reward
@@ -195,9 +204,9 @@ func (s *session) recordNamed(out *trinity.Recording, nodes []*node) {
 			out.Last, out.Messages = x, n.messages()
 		}
 	}
-	measure(out.Experiences, len(nodes), sequences, s.options.Steps)
+	measure(out.Experiences, len(nodes), sequences, w.each)
 	for i, n := range named {
-		x, own := out.Experiences[i], s.posted[n.number].Metrics
+		x, own := out.Experiences[i], w.posted[n.number].Metrics
 		if x.Metrics == nil {
 			x.Metrics = own
 		}
@@ -205,17 +214,10 @@ func (s *session) recordNamed(out *trinity.Recording, nodes []*node) {
 	}
 }
 
-// weaver makes the experiences that a program has named.
-type weaver struct {
-	session *session
-	steps   map[*node]*trinity.Experience // replies behind all that the policy read
-	learnt  map[*node][]bool              // the tokens of replies that some experience learns
-}
-
 // experience returns the sequence that ends with n, as the program has posted it. What an earlier
 // experience learns is context in this one.
 func (w *weaver) experience(n *node, p *posted) *trinity.Experience {
-	path := n.path(w.session.options.Steps)
+	path := n.path(w.each)
 	own, length := places(path)
 	if p.Learn != nil {
 		own = *p.Learn

@@ -49,8 +49,9 @@ type node struct {
 	sequence    []int32             // that the sampler read and wrote
 	sampled     int                 // tokens that it wrote
 	temperature float32
-	depth       int // replies of the policy that the chat had before
-	begun       int // when the request and the call itself began and ended, on the session's clock
+	logprobs    []float32 // of the tokens that it wrote
+	depth       int       // replies of the policy that the chat had before
+	begun       int       // when the request and the call itself began and ended, on the session's clock
 	ended       int
 	number      int // of the call
 	received    int // times that a client got it
@@ -226,7 +227,8 @@ func (s *session) record(out *trinity.Recording) {
 	nodes := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.received <= 0 })
 	sortCalls(nodes)
 	if s.posted != nil {
-		s.recordNamed(out, nodes)
+		w := weaver{posted: s.posted, each: s.options.Steps}
+		w.record(out, nodes)
 		return
 	}
 	last, extended := lastOf(nodes), map[*node]bool{}

@@ -108,7 +108,7 @@ func (q *request) readLogprobs() error {
 }
 
 func (q *request) readPrompt(s *Server, model Model) (err error) {
-	if tools := string(bytes.TrimSpace(q.Tools)); tools == "null" || tools == "[]" || string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
+	if q.Tools = noneIfEmpty(q.Tools); string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 		q.Tools = nil // a model that sees no tools calls none
 	}
 	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 {
@@ -122,7 +122,8 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 			return Bad("messages", "there are no messages")
 		}
 		begun, wrong := q.begun()
-		if err := cmp.Or(readRoles(q.Messages), CheckTools(q.Tools), checkCalls(q.Messages), wrong); err != nil {
+		_, unread := ReadChat(q.Messages, q.Tools)
+		if err := cmp.Or(unread, wrong); err != nil {
 			return err
 		}
 		if q.call, err = s.Call(model, q.Messages, q.Tools, begun); err != nil {

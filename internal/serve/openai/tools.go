@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -11,6 +13,21 @@ import (
 
 // NotOneCall says why a request for one call a reply is refused.
 const NotOneCall = "false is not supported: a reply may have several calls; leave it out"
+
+// ReadChat checks a chat and its tools, and returns the tools; nil if there are none. It gives roles the
+// names that templates know.
+func ReadChat(messages []trinity.Message, tools json.RawMessage) (json.RawMessage, error) {
+	tools = noneIfEmpty(tools)
+	return tools, cmp.Or(readRoles(messages), CheckTools(tools), checkCalls(messages))
+}
+
+// noneIfEmpty returns nil for tools that are null or an empty list.
+func noneIfEmpty(tools json.RawMessage) json.RawMessage {
+	if text := string(bytes.TrimSpace(tools)); text == "null" || text == "[]" {
+		return nil
+	}
+	return tools
+}
 
 // CheckTools refuses tools without a name. tools have the form of chats; nil if there are none.
 func CheckTools(tools json.RawMessage) error {
