@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,6 +43,10 @@ type assigned struct {
 	Prompt  string `json:"prompt"`
 	BaseURL string `json:"base_url"`
 	APIKey  string `json:"api_key"`
+
+	got struct { // the reply
+		Choices []struct{ Message struct{ Content string } }
+	}
 }
 
 func (task assigned) make(does string) int {
@@ -68,6 +73,10 @@ func (task assigned) make(does string) int {
 		fmt.Fprintln(os.Stderr, resp.StatusCode, string(text), err)
 		return 1
 	}
+	if err := json.Unmarshal(text, &task.got); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	fmt.Println(`{"reward": 9}`) // as if the policy had written it
 	switch does {
 	case "score":
@@ -76,6 +85,8 @@ func (task assigned) make(does string) int {
 		return task.post("/reward", `{"value": 0.5, "parts": {"asked": 1}}`) + task.post("/commit", "")
 	case "decide":
 		return task.decide()
+	case "score again":
+		return task.scoreAgain() + task.post("/reward", `{"value": 0.5}`)
 	case "work and decide":
 		return task.decide() + task.post("/commit", "")
 	case "fail":
@@ -106,6 +117,48 @@ func (task assigned) decide() int {
 	last := tree.Replies[0].Learn[0][1] - 1
 	return task.post("/experiences", fmt.Sprintf(`{"experiences":[{"turn":%d,"reward":%v,"metrics":{"depth":%d},"learn":[[0,%d]]}]}`,
 		tree.Replies[0].Turn, float64(last%3)/2, last, last))
+}
+
+// scoreAgain compares the log-probabilities of the chat's recorded sequence with those of its tokens.
+func (task assigned) scoreAgain() int {
+	chat, _ := json.Marshal(map[string]any{"messages": []map[string]string{
+		{"role": "user", "content": task.Prompt}, {"role": "assistant", "content": task.got.Choices[0].Message.Content},
+	}})
+	var sampled struct {
+		IDs      []int32   `json:"ids"`
+		Prompt   int       `json:"prompt_length"`
+		Logprobs []float64 `json:"logprobs"`
+	}
+	var scored struct{ Logprobs []float64 }
+	err := task.fetch("/sequence", string(chat), &sampled)
+	if err == nil {
+		tokens, _ := json.Marshal(map[string]any{"tokens": sampled.IDs})
+		err = task.fetch("/logprobs", string(tokens), &scored)
+	}
+	for i, want := range sampled.Logprobs {
+		if err == nil && math.Abs(scored.Logprobs[sampled.Prompt+i-1]-want) > 1e-5 {
+			err = fmt.Errorf("token %d: %v and %v", i, want, scored.Logprobs[sampled.Prompt+i-1])
+		}
+	}
+	if err != nil || len(sampled.Logprobs) == 0 {
+		fmt.Fprintln(os.Stderr, "scoring again:", err)
+		return 1
+	}
+	return 0
+}
+
+// fetch posts a body to the rollout's address, and reads the answer.
+func (task assigned) fetch(path, body string, into any) error {
+	resp, err := http.Post(task.BaseURL+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %d %s: %v", path, resp.StatusCode, text, err)
+	}
+	return json.Unmarshal(text, into)
 }
 
 // post posts a body to the rollout's address, and returns a status to exit with.
@@ -237,6 +290,14 @@ func TestProgramsSayWhatIsLearnt(t *testing.T) {
 		if len(got["gradient"]) == 0 || !reflect.DeepEqual(got, first) {
 			t.Errorf("%s: %v\nanother: %v", name, got, first)
 		}
+	}
+}
+
+// The embedded engine scores the tokens of a recorded sequence as they were sampled.
+func TestAProgramScoresTokens(t *testing.T) {
+	p := newProject(t, tiny, strings.Replace(rl, "default_reward_fn_type: test_even", "", 1))
+	if _, err := p.run(t, append(asAgent("score again"), "buffer.total_steps=1")...); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -151,7 +151,7 @@ var errDropped = &openai.Problem{
 type sessionKey struct{}
 
 // Handler returns the handler of all endpoints: the OpenAI API, Anthropic's Messages API and, below
-// /v1, reward, experiences, sequence, fail, commit and rollout.
+// /v1, reward, experiences, sequence, logprobs, fail, commit and rollout.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
@@ -169,6 +169,7 @@ func (g *Gateway) Handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, maxControl, act) })
 	}
+	mux.HandleFunc("POST /v1/logprobs", g.scoreTokens)
 	mux.HandleFunc("POST /v1/sequence", func(w http.ResponseWriter, r *http.Request) { control(w, r, maxMessages, (*session).showSequence) })
 	return web.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" {

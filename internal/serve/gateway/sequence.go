@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -93,4 +94,39 @@ func shown(m trinity.Message) string {
 		text += string(m.ToolCalls)
 	}
 	return fmt.Sprintf("%s %.60q", m.Role, text)
+}
+
+// scoreTokens answers with the log-probability of each token after the first, in nats at temperature 1,
+// under the policy as it is now. Nothing of it is recorded.
+func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
+	control(w, r, maxMessages, func(s *session, data []byte) (any, error) {
+		var in struct {
+			Tokens []int32 `json:"tokens"`
+		}
+		if err := decode(data, &in); err != nil {
+			return nil, err
+		}
+		if err := g.api.CheckPrompt("tokens", in.Tokens); err != nil {
+			return nil, err
+		}
+		switch n, most := len(in.Tokens), s.model.MaxModelLen; {
+		case n < 2:
+			return nil, openai.Bad("tokens", "there is one token; want at least 2, because the first has no log-probability")
+		case most > 0 && n >= most:
+			return nil, openai.TooLong("tokens", "there are %d tokens, and model.max_model_len is %d", n, most)
+		}
+		ctx, enough := s.within(r.Context())
+		defer enough()
+		p := trinity.SamplingParams{N: 1, MaxTokens: 1, Adapter: s.model.Params.Adapter, ScorePrompt: true, Untrained: true}
+		out, err := s.model.Sampler.Sample(ctx, trinity.Prompt{Tokens: in.Tokens}, p)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			return nil, err
+		case len(out) != 1 || len(out[0].Prompt.Logprobs) != len(in.Tokens)-1:
+			return nil, openai.Bad("tokens", "this engine computes no log-probabilities of given tokens: the embedded one (cpu) does")
+		}
+		return map[string][]float32{"logprobs": out[0].Prompt.Logprobs}, nil
+	})
 }

@@ -72,6 +72,40 @@ func TestAChatWithoutASequence(t *testing.T) {
 	}
 }
 
+// The policy scores given tokens, and nothing of that is recorded.
+func TestGivenTokensAreScored(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{MaxCalls: 1})
+	for _, c := range []struct {
+		scores bool
+		body   string
+		status int
+		want   string
+	}{
+		{false, `{"tokens":[1,2,3]}`, 400, "this engine computes no log-probabilities of given tokens"},
+		{true, `{"tokens":[1,2,3]}`, 200, `{"logprobs":[-0.25,-0.5]}`},
+		{true, `{"tokens":[1]}`, 400, "want at least 2"},
+		{true, `{"tokens":[]}`, 400, "no token"},
+		{true, `{}`, 400, "no token"},
+		{true, `{"tokens":[1,257]}`, 400, "token id 257; want 0 to 256"},
+		{true, `{"tokens":[1,-1]}`, 400, "token id -1"},
+		{true, `{"tokens":[1,1.5]}`, 400, "tokens has a value of another type"},
+		{true, `{"tokens":[1` + strings.Repeat(",1", 199) + `]}`, 400, "there are 200 tokens, and model.max_model_len is 200"},
+		{true, `{"tokens":[1,2],"model":"m"}`, 400, "model"},
+	} {
+		e.policy.scores = c.scores
+		if status, text := e.ask("/logprobs", c.body); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d %s, want %s", c.body, status, text, c.want)
+		}
+	}
+	e.reply("user:'one'")
+	if r, got := e.recorded(); r.Calls != 1 || got != "user:'one'|assistant:[one|]" || e.model.SampledTokens() != len("one|") {
+		t.Errorf("%d calls, recorded %s", r.Calls, got)
+	}
+	if status, _ := e.ask("/logprobs", `{"tokens":[1,2]}`); status != http.StatusConflict {
+		t.Errorf("after the end: %d", status)
+	}
+}
+
 // Whatever chat is sent, the answer is a sequence or one line.
 func FuzzSequence(f *testing.F) {
 	f.Add(says("user:'one'", "assistant:one", "user:'two'", "assistant:two"))

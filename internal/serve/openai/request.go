@@ -133,7 +133,7 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 		if q.call.Prompt == nil {
 			return nil
 		}
-		return s.checkPrompt("messages", q.call.Prompt)
+		return s.CheckPrompt("messages", q.call.Prompt)
 	}
 	if q.ContinueFinalMessage || q.AddGenerationPrompt != nil && !*q.AddGenerationPrompt {
 		return Bad("continue_final_message", "it belongs to chats: a completion of plain text always continues it")
@@ -172,7 +172,8 @@ func (q *request) begun() (bool, error) {
 	return true, nil
 }
 
-func (s *Server) checkPrompt(param string, prompt []int32) error {
+// CheckPrompt refuses tokens in the field param that are none, or no ids of the vocabulary.
+func (s *Server) CheckPrompt(param string, prompt []int32) error {
 	if len(prompt) == 0 {
 		return Bad(param, "the prompt has no token")
 	}
