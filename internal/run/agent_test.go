@@ -216,8 +216,10 @@ func TestAProgramScoresItsRollout(t *testing.T) {
 // A program gives no reward where the task names a reward function, unless the configuration says so.
 func TestAProgramScoresNoTaskOfARewardFunction(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := p.run(t, append(asAgent("score"), "buffer.total_steps=1")...)
-	oneLine(t, err, "failed or have no valid reward", "the program posted a reward, and the task names a reward function", "own_reward: true")
+	for _, does := range []string{"score", "decide"} {
+		_, err := p.run(t, append(asAgent(does), "buffer.total_steps=1", "name="+does)...)
+		oneLine(t, err, "failed or have no valid reward", "the program posted a reward, and the task names a reward function", "own_reward: true")
+	}
 }
 
 // What a program prints is no reward, also where nothing else scores the rollout.

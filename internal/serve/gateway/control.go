@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -42,6 +43,25 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
+// numbers are named numbers. A null, which nothing has measured, is no number 0.
+type numbers map[string]float64
+
+// UnmarshalJSON reads an object of numbers.
+func (n *numbers) UnmarshalJSON(data []byte) error {
+	var given map[string]*float64
+	if err := json.Unmarshal(data, &given); err != nil {
+		return err
+	}
+	*n = make(numbers, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if given[name] == nil {
+			return fmt.Errorf("%.70q is null: leave it out", name)
+		}
+		(*n)[name] = *given[name]
+	}
+	return nil
+}
+
 // rewardOf returns the reward of a value, of parts or of both; nil if there is neither.
 func rewardOf(value *float64, parts map[string]float64) (*trinity.Reward, error) {
 	if value == nil && len(parts) == 0 {
@@ -63,9 +83,9 @@ func rewardOf(value *float64, parts map[string]float64) (*trinity.Reward, error)
 // takeReward takes the reward of the rollout, or with turn that of one of its calls.
 func (s *session) takeReward(data []byte) (any, error) {
 	var in struct {
-		Value *float64           `json:"value"`
-		Parts map[string]float64 `json:"parts"`
-		Turn  *int               `json:"turn"`
+		Value *float64 `json:"value"`
+		Parts numbers  `json:"parts"`
+		Turn  *int     `json:"turn"`
 	}
 	if err := decode(data, &in); err != nil {
 		return nil, err

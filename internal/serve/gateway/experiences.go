@@ -15,8 +15,8 @@ import (
 type posted struct {
 	Turn      *int               `json:"turn"` // number of the call
 	Reward    *float64           `json:"reward"`
-	Parts     map[string]float64 `json:"parts"`
-	Metrics   map[string]float64 `json:"metrics"`
+	Parts     numbers            `json:"parts"`
+	Metrics   numbers            `json:"metrics"`
 	Info      map[string]any     `json:"info"`
 	Learn     *ranges            `json:"learn"`     // of the response; nil learns all that the policy sampled
 	Truncated trinity.Truncation `json:"truncated"` // "" leaves what the calls say
@@ -87,11 +87,11 @@ var truncations = []trinity.Truncation{
 	trinity.NotTruncated, trinity.ResponseTruncated, trinity.TokensTruncated, trinity.TurnsTruncated,
 }
 
-// maxMetrics bounds the metrics of a posted experience, and reservedMetrics are those that every
-// experience has.
+// maxMetrics bounds the metrics of a posted experience, and reservedMetrics are those that the explorer
+// measures of every experience.
 const maxMetrics = 64
 
-var reservedMetrics = []string{"reward", "response_length", "prompt_length", "environment_length"}
+var reservedMetrics = []string{"reward", "response_length", "prompt_length", "environment_length", "untrained_token_count"}
 
 // check checks what is posted about a sequence, and adds its reward up.
 func (p *posted) check(path []*node) error {
