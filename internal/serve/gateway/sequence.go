@@ -125,7 +125,7 @@ func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 		case err != nil:
 			return nil, err
 		case len(out) != 1 || len(out[0].Prompt.Logprobs) != len(in.Tokens)-1:
-			return nil, openai.Bad("tokens", "this engine computes no log-probabilities of given tokens: the embedded one (cpu) does")
+			return nil, openai.Bad("tokens", "this engine computes no log-probabilities of given tokens")
 		}
 		return map[string][]float32{"logprobs": out[0].Prompt.Logprobs}, nil
 	})
