@@ -223,6 +223,9 @@ func TestASequenceThatIsNotContinued(t *testing.T) {
 	if got != "user:'one'|assistant:one|user:'two'|assistant:[two|]" || r.Experiences[0].Temperature != 0.75 {
 		t.Errorf("recorded %s with %v", got, r.Experiences[0].Temperature)
 	}
+	if m := r.Experiences[0].Metrics; m["branch_count"] != 1 || m["extension_rate"] != 0 || m["turns"] != 2 { // of the tree
+		t.Errorf("metrics %v", m)
+	}
 }
 
 // Whatever a program posts, it is refused in one line or gives experiences that can be trained, which
