@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,8 +21,8 @@ type done struct {
 	OK bool `json:"ok"`
 }
 
-// notFinite matches what many languages write for numbers that are not finite.
-var notFinite = regexp.MustCompile(`^(NaN|Infinity)`)
+// notFinite are what many languages write for numbers that are not finite.
+var notFinite = []string{"NaN", "Infinity"}
 
 // decode reads a strict JSON object.
 func decode(data []byte, into any) error {
@@ -31,8 +30,11 @@ func decode(data []byte, into any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		if broken := (*json.SyntaxError)(nil); errors.As(err, &broken) { // as Python writes numbers that are not finite
-			if word := notFinite.Find(data[min(max(0, broken.Offset-1), int64(len(data))):]); word != nil {
-				err = fmt.Errorf("%w: JSON has no number %s", err, word)
+			rest := string(data[min(max(0, broken.Offset-1), int64(len(data))):])
+			for _, word := range notFinite {
+				if strings.HasPrefix(rest, word) {
+					err = fmt.Errorf("%w: JSON has no number %s", err, word)
+				}
 			}
 		}
 		return openai.NotJSON(err)
