@@ -18,6 +18,9 @@ type EndpointOptions struct {
 	Steps    bool // each call becomes an experience of its own
 	Sampling Sampling
 	MaxCalls int // further calls are refused; 0 is no limit
+	// ToolsAreOptional answers a request that demands a call of a tool as one that leaves the choice to the
+	// policy. Else it is refused: no sampler promises a call and keeps the policy's log-probabilities.
+	ToolsAreOptional bool
 	// Models are the models by the names that programs ask for: patterns of [path.Match], in which *
 	// also matches slashes. The longest pattern that matches counts. nil is the rollout's own model,
 	// and without any pattern every name is. What other models answer is not recorded.
@@ -38,9 +41,9 @@ const (
 
 // Recording is what a program did at an endpoint.
 type Recording struct {
-	// Experiences hold each token that the policy wrote and the program received once, in an order that
-	// does not depend on which of parallel calls came first. They have no rewards but those that the
-	// program gave to turns.
+	// Experiences hold each token that the policy wrote and the program received once, unless the program
+	// has said what is learnt, in an order that does not depend on which of parallel calls came first.
+	// They have no rewards but those that the program gave to turns.
 	Experiences []*Experience
 	Last        *Experience   // that ends with the program's last call; nil if it received no reply
 	Messages    []Message     // the chat of Last

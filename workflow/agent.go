@@ -22,11 +22,14 @@ type agentArgs struct {
 	Sampling   trinity.Sampling  `yaml:"sampling" enum:"taskset|request" doc:"whose temperature, top_p and the like count"`
 	MaxCalls   int               `yaml:"max_calls" range:"[0,)" doc:"calls of the model in a rollout at most; 0 is no limit"`
 	Models     map[string]string `yaml:"models" doc:"who answers for the names that the program asks, such as {'*': policy, '*-mini': judge}"`
+	Required   string            `yaml:"required_tools" enum:"refuse|auto" doc:"a demanded tool_choice: refuse it, or answer as auto"`
 	Idempotent bool              `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
 	OwnReward  bool              `yaml:"own_reward" doc:"the program's posted reward counts before the reward function that the task names"`
 }
 
-func defaultAgent() agentArgs { return agentArgs{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100} }
+func defaultAgent() agentArgs {
+	return agentArgs{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100, Required: "refuse"}
+}
 
 // Validate checks the arguments.
 func (a *agentArgs) Validate() error {
@@ -103,7 +106,8 @@ func (a *agentArgs) run(
 		return nil, err
 	}
 	e, err := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
-		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, Models: models, Called: called, Committed: committed,
+		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, ToolsAreOptional: a.Required == "auto", Models: models,
+		Called: called, Committed: committed,
 	})
 	if err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func TestWordsOfAgentsAreNoReward(t *testing.T) {
 
 func TestAPostedRewardCounts(t *testing.T) {
 	posted := trinity.NewReward(map[string]float64{"a": 2})
-	args := map[string]any{"steps": true, "max_calls": 3, "sampling": "request", "own_reward": true}
+	args := map[string]any{"steps": true, "max_calls": 3, "sampling": "request", "own_reward": true, "required_tools": "auto"}
 	begin := func(reward *trinity.Reward, step trinity.Reward) *recorder {
 		host := &recorder{recording: two()}
 		host.recording.Reward, host.recording.Experiences[0].Reward = reward, step
@@ -117,7 +117,7 @@ func TestAPostedRewardCounts(t *testing.T) {
 	if _, err := agents(t, host, 200, "", args, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, Models: map[string]trinity.Asker{}}
+	want := trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, ToolsAreOptional: true, Models: map[string]trinity.Asker{}}
 	if !reflect.DeepEqual(host.options, want) {
 		t.Errorf("options %+v", host.options)
 	}
@@ -161,11 +161,17 @@ func TestFailuresOfAgents(t *testing.T) {
 }
 
 func TestArgumentsOfAgents(t *testing.T) {
+	with := func(change func(*agentArgs)) *execWorkflow {
+		x := &execWorkflow{agentArgs: defaultAgent()}
+		change(&x.agentArgs)
+		return x
+	}
 	for want, x := range map[string]any{
-		"sampling: want taskset or request": &execWorkflow{agentArgs: agentArgs{Sampling: "mine"}},
-		"max_calls":                         &execWorkflow{agentArgs: agentArgs{Sampling: "taskset", MaxCalls: -1}},
-		"models: \"[\": \"policy\": want":   &execWorkflow{agentArgs: agentArgs{Sampling: "taskset", Models: map[string]string{"[": "policy"}}},
-		"command: name a program":           &execWorkflow{agentArgs: defaultAgent()},
+		"sampling: want taskset or request":   with(func(a *agentArgs) { a.Sampling = "mine" }),
+		"required_tools: want refuse or auto": with(func(a *agentArgs) { a.Required = "required" }),
+		"max_calls":                           with(func(a *agentArgs) { a.MaxCalls = -1 }),
+		"models: \"[\": \"policy\": want":     with(func(a *agentArgs) { a.Models = map[string]string{"[": "policy"} }),
+		"command: name a program":             with(func(*agentArgs) {}),
 		"max_retry_times": func() *httpWorkflow {
 			h := &httpWorkflow{agentArgs: defaultAgent()}
 			h.Timeout, h.MaxRetryTimes = 1, 1

@@ -35,9 +35,12 @@ type execWorkflow struct {
 	Workers      int `yaml:"workers" range:"[0,1024]" doc:"copies of the program, kept for one rollout after another; 0 starts it for each"`
 }
 
-// rewardRule is the part of descriptions that says whose reward counts.
+// rewardRule is the part of descriptions that says whose reward counts, and what is learnt.
 const rewardRule = "The reward is that of the task's reward function; where the task names none, or own_reward is set, it is the " +
-	"program's, which it posts as {\"value\": 0.5, \"parts\": {…}} to base_url + /reward. "
+	"program's, which it posts as {\"value\": 0.5, \"parts\": {…}} to base_url + /reward. It may post to base_url + /experiences " +
+	"which sequences are learnt, by the number of the call that ends each: {\"experiences\": [{\"turn\": 3, \"reward\": 1, \"parts\": {}, " +
+	"\"metrics\": {}, \"info\": {}, \"learn\": [[0, 40]], \"truncated\": \"\"}]}, of which only turn is needed; learn are ranges of the " +
+	"response's tokens, and what is not named is not learnt. "
 
 // maxSaid bounds the answer of a service, in bytes.
 const maxSaid = 16 << 20

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,30 @@ import (
 
 func (s *scripted) scores(bool) bool { return true }
 
-func (s *scripted) score(context.Context, []int32) ([]float32, error) { return nil, nil }
+func (s *scripted) score(_ context.Context, tokens []int32) ([]float32, error) {
+	scores := make([]float32, len(tokens)-1)
+	for i := range scores {
+		scores[i] = -float32(i+1) / 4
+	}
+	return scores, nil
+}
+
+// Servers score a prompt for who asks, under the policy alone.
+func TestServersScoreAPrompt(t *testing.T) {
+	s, _, _ := serving(2)
+	defer s.Close()
+	for _, c := range []struct {
+		asks, adapter bool
+		want          []float32
+	}{{true, false, []float32{-0.25, -0.5}}, {false, false, nil}, {true, true, nil}} {
+		s.pool.servers.adapter = c.adapter
+		p := trinity.SamplingParams{N: 2, MaxTokens: 1, ScorePrompt: c.asks}
+		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1, 2, 3}}, p)
+		if err != nil || !slices.Equal(out[0].Prompt.Logprobs, c.want) || !slices.Equal(out[1].Prompt.Logprobs, c.want) {
+			t.Errorf("asks %v, of an adapter %v: %+v, %v", c.asks, c.adapter, out, err)
+		}
+	}
+}
 
 var errStale = errors.New("it still has version 0")
 

@@ -81,7 +81,24 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 		}
 		return nil, err
 	}
+	if p.ScorePrompt && p.TopLogprobs == 0 && p.Adapter == "" && s.pool.servers.score() {
+		scores, err := s.Logprobs(ctx, prompt.Tokens)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			out[i].Prompt.Logprobs = scores
+		}
+	}
 	return out, nil
+}
+
+// score reports whether all servers score tokens that they are given, under the policy.
+func (l *servers) score() bool {
+	return !l.adapter && !slices.ContainsFunc(l.all, func(s *server) bool {
+		scorer, ok := s.endpoint.(scorer)
+		return !ok || !scorer.scores(false)
+	})
 }
 
 // check refuses requests that no server can answer, and sets MaxTokens.

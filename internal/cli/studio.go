@@ -118,9 +118,18 @@ func addControl(s *studio.Server, token string) error {
 	}
 	s.Control, s.Program, s.Talker = token, []string{self, "run", "--config"}, talker(self)
 	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(settle.Facts) }
-	s.Advise = advise
+	s.Absent, s.Advise = absent, advise
 	s.Templates, err = templates()
 	return err
+}
+
+// absent returns an error about models and data of a configuration that are not on this machine and not on a hub.
+func absent(cfg *config.Config) error {
+	plan, err := cfg.PlanStages(settle.Absent)
+	if err != nil {
+		return err
+	}
+	return plan.Fits()
 }
 
 // maxSimulated is how many rollouts the studio simulates: about a second.

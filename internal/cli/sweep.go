@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -85,13 +86,22 @@ func runSweep(cmd *cobra.Command, flags *configFlags, o sweep.Options, args []st
 		if err := c.Print(cmd.OutOrStdout()); err != nil {
 			return err
 		}
-		if best := c.Groups[0]; len(best.Runs) > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "\nbest: %s\ntalk to its model:  %s chat --model %s\n",
-				best.Name, invocation(), shellWord(best.Runs[0].Dir))
-		}
+		talkTo(cmd.OutOrStdout(), c)
 	}
 	if result.Failed > 0 {
 		return fmt.Errorf("%d of %d runs failed; the same command tries them again", result.Failed, len(result.Dirs))
 	}
 	return nil
+}
+
+// talkTo writes the command that talks to the best single run of a comparison, which has said which that is; without
+// evaluations, to a run of the best settings.
+func talkTo(w io.Writer, c *report.Comparison) {
+	best := c.Groups[0]
+	switch {
+	case len(c.Best) > 0 && c.Best[0].Weights != "":
+		fmt.Fprintf(w, "\ntalk to it:  %s chat --model %s\n", invocation(), shellWord(c.Best[0].Weights))
+	case len(best.Runs) > 0:
+		fmt.Fprintf(w, "\nbest: %s\ntalk to its model:  %s chat --model %s\n", best.Name, invocation(), shellWord(best.Runs[0].Dir))
+	}
 }

@@ -45,6 +45,11 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, override, key, words string }{
 		{"batch size below 1", "buffer.batch_size=-3", "buffer.batch_size", "is -3, must be at least 1"},
 		{"batch size 0", "buffer.batch_size=0", "buffer.batch_size", "must be at least 1"},
+		{"no evaluations", "explorer.eval_interval=0", "explorer.eval_interval",
+			"is 0, must be at least 1; to evaluate nothing, leave out buffer.explorer_input.eval_tasksets"},
+		{"no evaluations, as veRL", "explorer.eval_interval=-1", "explorer.eval_interval", "must be at least 1; to evaluate nothing"},
+		{"no bound of steps", "buffer.total_steps=-1", "buffer.total_steps", "is -1, must be at least 1; leave it out for no such bound"},
+		{"no nucleus", "model.top_p=0", "model.top_p", "1 switches it off"},
 		{"a copy of no form", "data_processor.experience_pipeline.input_save_path=copy.db",
 			"data_processor.experience_pipeline.input_save_path", "let the path end in one of .jsonl"},
 		{"a copy in no database", "data_processor.experience_pipeline.output_save_path=postgresql://ann:s3cret@host",

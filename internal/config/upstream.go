@@ -155,6 +155,13 @@ var removedValues = map[string]string{
 	"storage_type=redis": "Redis stores are gone; use queue, which keeps a log on disk, or sql for a table that people can query",
 }
 
+// switchedOff says what to do in place of a number that would switch something off, by the name of its key.
+var switchedOff = map[string]string{
+	"eval_interval": "to evaluate nothing, leave out buffer.explorer_input.eval_tasksets and buffer.trainer_input.eval_buffers; to evaluate " +
+		"only before the first step and after the last, set more steps than the run has",
+	"total_steps": "leave it out for no such bound", "top_p": "1 switches it off", "repetition_penalty": "1 switches it off",
+}
+
 // removedArgs maps arguments of plug-ins of older Trinity-RFT versions to a hint, by kind.
 var removedArgs = map[string]map[string]string{
 	"policy_loss_fn": {

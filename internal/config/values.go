@@ -36,7 +36,7 @@ func checkValue(v reflect.Value, f reflect.StructField) (below, message, hint st
 	if text := f.Tag.Get("range"); text != "" {
 		r := tags.ParseInterval(text)
 		if below, shown, wrong := r.Outside(v); wrong {
-			return below, fmt.Sprintf("is %s, must be %s", shown, r.Fitting(shown)), ""
+			return below, fmt.Sprintf("is %s, must be %s", shown, r.Fitting(shown)), switchedOff[f.Tag.Get("yaml")]
 		}
 	}
 	return "", "", ""

@@ -125,15 +125,18 @@ func Metrics(groups []trinity.Group) trinity.Metrics {
 	return rolloutMetrics(outcomes)
 }
 
-// mostParts bounds the names of reward parts that a step logs. Programs give the names, perhaps by what
-// the policy says.
+// mostParts bounds the names of reward parts and of experiences' metrics that a step logs. Programs give
+// the names, perhaps by what the policy says.
 const mostParts = 256
 
-// excessParts returns the names of reward parts beyond the first mostParts, in the order of the alphabet.
+// excessParts returns these names beyond the first mostParts, in the order of the alphabet.
 func excessParts(outcomes []*outcome) []string {
 	parts := map[string]bool{}
 	for _, o := range outcomes {
 		for _, e := range o.group {
+			for name := range e.Metrics {
+				parts[name] = true
+			}
 			for name := range e.Reward.Parts {
 				if !slices.Contains(ownMetrics, name) {
 					parts[name] = true

@@ -299,7 +299,7 @@ func TestRecordedNamesAreNoDifference(t *testing.T) {
 		}
 		dirs = append(dirs, dir)
 	}
-	c, err := CompareNamed(rundir.ReadTable, "", []string{"a/x_seed0", "b/x_seed1"}, dirs...)
+	c, err := Asked{Names: []string{"a/x_seed0", "b/x_seed1"}}.Compare(dirs...)
 	if err != nil || len(c.Groups) != 1 || c.Groups[0].Runs[1].Name != "b/x_seed1" || c.Groups[0].Name != "a/x_seed0, b/x_seed1" {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -12,8 +12,32 @@ import (
 )
 
 // legend explains the columns of a comparison.
-const legend = "final: the last evaluation; of other metrics the mean of the last tenth of the steps, at most ten. " +
-	"±: 95 % confidence over seeds, by Student's t."
+func (c *Comparison) legend() string {
+	text := "final: the last evaluation; of other metrics the mean of the last tenth of the steps, at most ten. " +
+		"±: 95 % confidence over seeds, by Student's t."
+	if c.has(func(v *Compared) bool { return v.More != nil && v.More.Over == overTheRows }) {
+		text += " (N rows): over the held-out rows that both runs answered."
+	}
+	if c.has(func(v *Compared) bool { return v.More != nil && v.More.Tells == "" }) {
+		text += " One seed cannot tell a difference from chance, and few seeds that all agree cannot either."
+	}
+	if c.hasBest() {
+		text += " at best: the best evaluation of each run; the best of many flatters."
+	}
+	return text
+}
+
+// has reports whether some value of the comparison is such.
+func (c *Comparison) has(is func(*Compared) bool) bool {
+	return slices.ContainsFunc(c.Metrics, func(m ComparedMetric) bool {
+		return slices.ContainsFunc(m.Values, func(v *Compared) bool { return v != nil && is(v) })
+	})
+}
+
+// hasBest reports whether the tables have a column for the best evaluations.
+func (c *Comparison) hasBest() bool {
+	return c.asked.AtBest && c.has(func(v *Compared) bool { return v.Best != nil })
+}
 
 // table is rows of text. Cells of names and settings are what users and runs have named.
 type table struct {
@@ -43,7 +67,11 @@ func (c *Comparison) Print(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, strings.Join(append([]string{legend}, c.Notes...), "\n"))
+	lines := c.verdict()
+	for i := range lines {
+		lines[i] = safetext.Printable(lines[i])
+	}
+	_, err := fmt.Fprintln(w, strings.Join(slices.Concat(lines, []string{c.legend()}, c.Notes), "\n"))
 	return err
 }
 
@@ -63,7 +91,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		}
 		b.WriteString("\n")
 	}
-	for _, line := range append([]string{legend}, c.Notes...) {
+	for _, line := range slices.Concat(c.verdict(), []string{c.legend()}, c.Notes) {
 		fmt.Fprintf(&b, "%s\n\n", escaped(line))
 	}
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
@@ -81,6 +109,9 @@ func (c *Comparison) tables() (all []table) {
 		}
 		if title := strings.TrimSpace(m.Stage + " metric"); len(all) == 0 || all[len(all)-1].head[0] != title {
 			t := table{head: []string{title, "runs of", "seeds", "first", "final"}, named: 2}
+			if c.hasBest() {
+				t.head = append(t.head, "at best")
+			}
 			if len(c.Groups) > 1 {
 				t.head = append(t.head, "difference to "+c.Groups[0].Name)
 			}
@@ -92,6 +123,12 @@ func (c *Comparison) tables() (all []table) {
 				continue
 			}
 			row := []string{m.Name, c.Groups[i].Name, fmt.Sprint(v.N), fmt.Sprintf("%.4g", v.First), v.Interval.text()}
+			switch {
+			case v.Best != nil && c.hasBest():
+				row = append(row, v.Best.text())
+			case c.hasBest():
+				row = append(row, "")
+			}
 			if len(c.Groups) > 1 && i > 0 {
 				row = append(row, v.more())
 			} else if len(c.Groups) > 1 {
@@ -161,8 +198,14 @@ func (v *Compared) more() string {
 	if v.More.High != nil {
 		text += fmt.Sprintf(" ± %.2g", *v.More.High-v.More.Mean)
 	}
-	if v.More.N < v.N {
+	switch {
+	case v.More.Over == overTheRows:
+		text += fmt.Sprintf(" (%d rows)", v.More.N)
+	case v.More.N < v.N:
 		text += fmt.Sprintf(" (of %d)", v.More.N)
+	}
+	if v.More.Tells == withinChance && v.More.Mean != 0 {
+		text += ", within chance"
 	}
 	return text
 }

@@ -103,14 +103,19 @@ func Better(metric string, a, b float64) bool {
 // ErrNoMetric is the error for a metric that no run has.
 var ErrNoMetric = errors.New("no run has the metric")
 
-// rank sorts groups by the final value of a metric in the last stage that has it.
-func rank(groups []*group, metric string) error {
+// rank sorts groups by the final value of a metric in the last stage that has it, or by its best one.
+func rank(groups []*group, metric string, atBest bool) error {
 	stages := stageNames(groups)
 	final, steps := map[*group]float64{}, map[*group]int64{}
 	for _, stage := range slices.Backward(stages) {
 		for _, g := range groups {
-			if _, ends := g.ends(stage, metric); len(ends) > 0 {
-				final[g] = mean(sorted(ends))
+			ends := g.ends(stage, metric)
+			if len(ends.final) > 0 {
+				final[g] = mean(sorted(ends.final))
+			}
+			if atBest && len(ends.best) > 0 {
+				final[g] = mean(sorted(ends.best))
+				continue // a run that stopped early may have been the best
 			}
 			for _, s := range g.stages(stage) {
 				steps[g] = max(steps[g], s.steps())

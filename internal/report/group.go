@@ -22,12 +22,12 @@ type group struct {
 	apart    []Apart // with its own values alone
 }
 
-// groups returns the groups of runs, in the order of their first runs.
-func groups(runs []*run) []*group {
+// groups returns the groups of runs, in the order of their first runs. alone makes each run one.
+func groups(runs []*run, alone bool) []*group {
 	var out []*group
 	for _, r := range runs {
-		settings := r.settings(false)
-		i := slices.IndexFunc(out, func(g *group) bool { return maps.Equal(g.settings, settings) })
+		settings := r.settings(alone)
+		i := slices.IndexFunc(out, func(g *group) bool { return !alone && maps.Equal(g.settings, settings) })
 		if i < 0 {
 			i = len(out)
 			out = append(out, &group{settings: settings})
@@ -107,7 +107,7 @@ func Groups(kept []Kept) []Group {
 		runs[i] = k.run()
 	}
 	var out []Group
-	for _, g := range groups(runs) {
+	for _, g := range groups(runs, false) {
 		of := Group{Name: g.Name}
 		for _, r := range g.Runs {
 			of.Runs = append(of.Runs, r.Name)

@@ -46,11 +46,11 @@ func (p *Page) rankAll() error {
 		p.Headline = p.Groups[0].sentence(stages, metric) + took + "."
 		return nil
 	}
-	if err := rank(p.Groups, metric); err != nil {
+	if err := rank(p.Groups, metric, false); err != nil {
 		return err
 	}
 	p.Metric, p.Apart = metric, apart(p.Groups)
-	c := &Comparison{}
+	c := &Comparison{answered: &evaluations{read: readRows, known: map[string]scores{}}, asked: Asked{Metric: metric}}
 	for _, stage := range slices.Backward(stages) {
 		if c.add(stage, metric, p.Groups); len(c.Metrics) > 0 {
 			break
@@ -73,12 +73,15 @@ func (p *Page) rankAll() error {
 		p.Headline += fmt.Sprintf("; the next, %s, differs by %+.3g", p.Groups[1].Name, v.More.Mean)
 		if v.More.High != nil {
 			p.Headline += fmt.Sprintf(" ± %.2g", *v.More.High-v.More.Mean)
-			if *v.More.Low <= 0 && *v.More.High >= 0 && v.More.Mean != 0 {
-				p.Headline += fmt.Sprintf(", which %d seeds do not tell from chance", v.More.N)
+			if v.More.Tells != beyondChance && v.More.Mean != 0 {
+				p.Headline += fmt.Sprintf(", which %d %s do not tell from chance", v.More.N, v.More.Over)
 			}
 		}
 	}
 	p.Headline += fmt.Sprintf(". %d runs%s.", len(p.Runs), took)
+	if c.stand(p.Runs, p.Groups); len(c.Best) > 0 && !c.isBetter() {
+		p.Headline += " " + c.noneBetter()
+	}
 	return nil
 }
 

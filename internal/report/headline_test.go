@@ -96,7 +96,8 @@ func TestPageOfASweep(t *testing.T) {
 		}
 	}
 	page := pageOf(t, dirs...)
-	wantAll(t, page, "maxrl is best: sums/accuracy 0.625 ± 0; the next, grpo, differs by -0.125 ± 0. 12 runs in 30 s.",
+	wantAll(t, page, "maxrl is best: sums/accuracy 0.625 ± 0; the next, grpo, differs by -0.125 ± 0, which 4 seeds do not tell from "+
+		"chance. 12 runs in 30 s.",
 		`class="best" title="own_algorithm_type_maxrl_lr_2e-4">maxrl<td class="set">maxrl<td class="n">0.25<td class="n">0.625 ± 0`)
 	open := page
 	for strings.Contains(open, "<details>") {

@@ -94,7 +94,7 @@ func Read(dirs ...string) (*Page, error) {
 		p.Runs = append(p.Runs, r)
 	}
 	nameApart(p.Runs)
-	p.Groups = groups(p.Runs)
+	p.Groups = groups(p.Runs, false)
 	if err := p.rankAll(); err != nil {
 		return nil, err
 	}

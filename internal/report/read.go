@@ -35,6 +35,7 @@ type run struct {
 // stage is a stage of a run. A run without stages has one, whose name is "".
 type stage struct {
 	name     string
+	dir      string
 	run      string         // the run's name when it was recorded
 	homes    []string       // its monitor directories; each of several explorers has one
 	files    []rundir.Table // of those
@@ -66,7 +67,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 	r := &run{Name: filepath.Base(dir), dir: dir, sweep: sweep}
 	runs := map[string]string{}
 	for _, of := range found.Stages {
-		s := stage{name: of.Name, run: r.Name, homes: of.Monitors, until: math.MaxInt64}
+		s := stage{name: of.Name, dir: of.Dir, run: r.Name, homes: of.Monitors, until: math.MaxInt64}
 		for _, home := range s.homes {
 			about, err := s.read(home, from, wanted)
 			if err != nil {
@@ -135,7 +136,7 @@ func failure(about rundir.About) string {
 
 // isShown reports whether a page or a comparison shows a metric, if a run has it.
 func isShown(name string) bool {
-	return IsEvaluation(name) || strings.HasPrefix(name, evalPrefix) && strings.HasSuffix(name, "/"+counted) ||
+	return IsEvaluation(name) || name == rundir.EvalVersion || strings.HasPrefix(name, evalPrefix) && strings.HasSuffix(name, "/"+counted) ||
 		slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
 		slices.ContainsFunc(metrics, func(m shownMetrics) bool { return slices.Contains(m.names, name) })
 }

@@ -5,12 +5,41 @@ import "math"
 // confidence is the probability with which an interval holds the mean of all seeds.
 const confidence = 0.95
 
-// Interval is a mean over seeds with its confidence interval by Student's t.
+// Interval is a mean over seeds, or over rows, with its confidence interval by Student's t.
 type Interval struct {
 	Mean float64  `json:"mean"`
 	Low  *float64 `json:"low"` // nil for one seed
 	High *float64 `json:"high"`
-	N    int      `json:"n"` // seeds
+	N    int      `json:"n"` // seeds or rows
+}
+
+// Difference is a difference between two groups of runs, or between two runs.
+type Difference struct {
+	Interval
+	Over  string `json:"over"`  // what was paired: overTheSeeds or overTheRows
+	Tells string `json:"tells"` // withinChance, beyondChance; "": nobody can tell
+}
+
+const (
+	overTheSeeds = "seeds"
+	overTheRows  = "rows" // held-out rows that both answered
+
+	withinChance = "within"
+	beyondChance = "beyond"
+)
+
+// differing returns a difference with what it tells.
+func differing(by Interval, over string) *Difference {
+	const few = 6 // seeds: equal differences of fewer are chance in more than 5 % of cases, by their signs alone
+	d := &Difference{Interval: by, Over: over}
+	switch {
+	case d.High == nil, over == overTheSeeds && *d.High == *d.Low && d.Mean != 0 && d.N < few:
+	case *d.Low <= 0 && *d.High >= 0:
+		d.Tells = withinChance
+	default:
+		d.Tells = beyondChance
+	}
+	return d
 }
 
 // interval returns the mean of one or more values, with its confidence interval.
@@ -65,4 +94,22 @@ func studentWithin(t float64, degrees int) float64 {
 		return 2 / math.Pi * (theta + sin*sum)
 	}
 	return sin * sum
+}
+
+// overRows returns the mean of the differences of two or more rows, with its confidence interval. It counts two rows more, which
+// differ by most in either direction by half: few rows that all agree prove little (Agresti and Min, Statistics in
+// Medicine 24, 2005). The interval is as wide on both sides as on its wider one.
+func overRows(apart []float64, most float64) Interval {
+	n := float64(len(apart))
+	sum, squares := 0.0, most*most
+	for _, d := range apart {
+		sum += d
+		squares += d * d
+	}
+	centre := sum / (n + 2)
+	deviation := math.Sqrt(max(0, squares/(n+2)-centre*centre))
+	m := sum / n
+	half := studentQuantile(confidence, len(apart)-1)*deviation/math.Sqrt(n+2) + math.Abs(m-centre)
+	low, high := m-half, m+half
+	return Interval{m, &low, &high, len(apart)}
 }

@@ -2,14 +2,17 @@ package run_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -40,10 +43,14 @@ type assigned struct {
 	Prompt  string `json:"prompt"`
 	BaseURL string `json:"base_url"`
 	APIKey  string `json:"api_key"`
+
+	got struct { // the reply
+		Choices []struct{ Message struct{ Content string } }
+	}
 }
 
 func (task assigned) make(does string) int {
-	url := os.Getenv("OPENAI_BASE_URL")
+	url := cmp.Or(os.Getenv("OPENAI_BASE_URL"), task.BaseURL) // a service has no such variable
 	if does == "worker that prints" {
 		fmt.Println(`{"reward": NaN}`) // as Python writes it, which is no JSON
 		return 0
@@ -66,17 +73,92 @@ func (task assigned) make(does string) int {
 		fmt.Fprintln(os.Stderr, resp.StatusCode, string(text), err)
 		return 1
 	}
+	if err := json.Unmarshal(text, &task.got); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	fmt.Println(`{"reward": 9}`) // as if the policy had written it
 	switch does {
 	case "score":
 		return task.post("/reward", `{"value": 0.5, "parts": {"asked": 1}}`)
 	case "work":
 		return task.post("/reward", `{"value": 0.5, "parts": {"asked": 1}}`) + task.post("/commit", "")
+	case "decide":
+		return task.decide()
+	case "score again":
+		return task.scoreAgain() + task.post("/reward", `{"value": 0.5}`)
+	case "work and decide":
+		return task.decide() + task.post("/commit", "")
 	case "fail":
 		fmt.Fprintln(os.Stderr, "there is no disk")
 		return 3
 	}
 	return 0
+}
+
+// decide posts what is learnt of the only reply: all but its last token.
+func (task assigned) decide() int {
+	resp, err := http.Get(task.BaseURL + "/rollout")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer resp.Body.Close()
+	var tree struct {
+		Replies []struct {
+			Turn  int      `json:"turn"`
+			Learn [][2]int `json:"learn"`
+		} `json:"replies"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&tree); err != nil || len(tree.Replies) != 1 || len(tree.Replies[0].Learn) != 1 {
+		fmt.Fprintln(os.Stderr, tree, err)
+		return 1
+	}
+	last := tree.Replies[0].Learn[0][1] - 1
+	return task.post("/experiences", fmt.Sprintf(`{"experiences":[{"turn":%d,"reward":%v,"metrics":{"depth":%d},"learn":[[0,%d]]}]}`,
+		tree.Replies[0].Turn, float64(last%3)/2, last, last))
+}
+
+// scoreAgain compares the log-probabilities of the chat's recorded sequence with those of its tokens.
+func (task assigned) scoreAgain() int {
+	chat, _ := json.Marshal(map[string]any{"messages": []map[string]string{
+		{"role": "user", "content": task.Prompt}, {"role": "assistant", "content": task.got.Choices[0].Message.Content},
+	}})
+	var sampled struct {
+		IDs      []int32   `json:"ids"`
+		Prompt   int       `json:"prompt_length"`
+		Logprobs []float64 `json:"logprobs"`
+	}
+	var scored struct{ Logprobs []float64 }
+	err := task.fetch("/sequence", string(chat), &sampled)
+	if err == nil {
+		tokens, _ := json.Marshal(map[string]any{"tokens": sampled.IDs})
+		err = task.fetch("/logprobs", string(tokens), &scored)
+	}
+	for i, want := range sampled.Logprobs {
+		if err == nil && math.Abs(scored.Logprobs[sampled.Prompt+i-1]-want) > 1e-5 {
+			err = fmt.Errorf("token %d: %v and %v", i, want, scored.Logprobs[sampled.Prompt+i-1])
+		}
+	}
+	if err != nil || len(sampled.Logprobs) == 0 {
+		fmt.Fprintln(os.Stderr, "scoring again:", err)
+		return 1
+	}
+	return 0
+}
+
+// fetch posts a body to the rollout's address, and reads the answer.
+func (task assigned) fetch(path, body string, into any) error {
+	resp, err := http.Post(task.BaseURL+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %d %s: %v", path, resp.StatusCode, text, err)
+	}
+	return json.Unmarshal(text, into)
 }
 
 // post posts a body to the rollout's address, and returns a status to exit with.
@@ -134,8 +216,10 @@ func TestAProgramScoresItsRollout(t *testing.T) {
 // A program gives no reward where the task names a reward function, unless the configuration says so.
 func TestAProgramScoresNoTaskOfARewardFunction(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := p.run(t, append(asAgent("score"), "buffer.total_steps=1")...)
-	oneLine(t, err, "failed or have no valid reward", "the program posted a reward, and the task names a reward function", "own_reward: true")
+	for _, does := range []string{"score", "decide"} {
+		_, err := p.run(t, append(asAgent(does), "buffer.total_steps=1", "name="+does)...)
+		oneLine(t, err, "failed or have no valid reward", "the program posted a reward, and the task names a reward function", "own_reward: true")
+	}
 }
 
 // What a program prints is no reward, also where nothing else scores the rollout.
@@ -168,6 +252,54 @@ func TestWorkersMakeRollouts(t *testing.T) {
 	}
 	if n := strings.Count(read(t, filepath.Join(p.job(), "log", "plugins.log")), "an agent begins"); n == 0 || n > 3 {
 		t.Errorf("%d processes, want 1 to 3", n)
+	}
+}
+
+// What a program says of its experiences gives the same run, whether it is started for each rollout, kept
+// or a service.
+func TestProgramsSayWhatIsLearnt(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var task assigned
+		if err := json.NewDecoder(r.Body).Decode(&task); err != nil || task.make("decide") != 0 {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	defer service.Close()
+	p := newProject(t, tiny, strings.Replace(rl, "default_reward_fn_type: test_even", "", 1))
+	const taskset = "buffer.explorer_input.taskset."
+	var first map[string][]float64
+	for name, overrides := range map[string][]string{
+		"started": asAgent("decide"),
+		"kept":    asAgent("work and decide", ", workers: 2"),
+		"service": {noEvaluation, taskset + "default_workflow_type=http", taskset + "workflow_args={url: " + service.URL + "}"},
+	} {
+		if _, err := p.run(t, append(overrides, "buffer.total_steps=3", "name="+name)...); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		job, got := filepath.Join(p.dir, "checkpoints", "p", name), map[string][]float64{}
+		for _, metric := range []string{"depth/mean", "depth/max", "reward/mean", "untrained_token_count/mean", "response_length/mean"} {
+			got[metric] = curve(t, job, "explorer", "rollout/"+metric)
+		}
+		got["gradient"] = curve(t, job, "trainer", "actor/grad_norm")
+		for i, tokens := range got["response_length/mean"] {
+			if got["untrained_token_count/mean"][i] != 1 || tokens != got["depth/mean"][i]+1 {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		if first == nil {
+			first = got
+		}
+		if len(got["gradient"]) == 0 || !reflect.DeepEqual(got, first) {
+			t.Errorf("%s: %v\nanother: %v", name, got, first)
+		}
+	}
+}
+
+// The embedded engine scores the tokens of a recorded sequence as they were sampled.
+func TestAProgramScoresTokens(t *testing.T) {
+	p := newProject(t, tiny, strings.Replace(rl, "default_reward_fn_type: test_even", "", 1))
+	if _, err := p.run(t, append(asAgent("score again"), "buffer.total_steps=1")...); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -63,7 +63,7 @@ type joined interface{ Span(trinity.Span) }
 func NewLog(cfg *config.Settled, o LogOptions, tokens trace.Tokens) *Log {
 	l := &Log{
 		LogOptions: o, Scrub: ScrubOf(&cfg.Config), cfg: cfg, tokens: tokens, said: &monitor.Messages{To: o.Say},
-		ledgers: map[string]*ledger.Writer{}, watch: newWatch(),
+		ledgers: map[string]*ledger.Writer{}, watch: newWatch(cfg),
 	}
 	l.Say = l.Scrub.lines(l.said.Say)
 	return l

@@ -3,9 +3,11 @@ package record
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -14,11 +16,12 @@ import (
 
 // watch looks for signs that a policy gets worse, in the records of a stage. It has a line for each sign, once.
 type watch struct {
-	start     map[string]float64 // of evaluations, by metric, and of what follows
-	told      map[string]bool
-	collapsed int // records in a row in which nearly all groups have one answer
-	certain   int // records in a row with next to no entropy
-	solved    bool
+	start             map[string]float64 // of evaluations, by metric, and of what follows
+	told              map[string]bool
+	collapsed         int // records in a row in which nearly all groups have one answer
+	certain           int // records in a row with next to no entropy
+	solved            bool
+	onFall, onCertain string // what to do that the run does not do yet
 }
 
 const (
@@ -28,8 +31,6 @@ const (
 	inARow     = 3    // records that show a sign before a line says it
 	almostAll  = 0.9  // of the groups
 	almostNone = 0.01 // of the entropy at the start
-
-	raiseEntropy = "Lower the learning rate, or pay for entropy (algorithm.entropy_loss_fn_args.entropy_coef)"
 )
 
 // isWatched reports whether a metric is read.
@@ -38,7 +39,20 @@ func isWatched(name string) bool {
 		name == explorer.EvalVersion || strings.HasSuffix(name, evalCount) || strings.Contains(name, "/mean@")
 }
 
-func newWatch() *watch { return &watch{start: map[string]float64{}, told: map[string]bool{}} }
+func newWatch(cfg *config.Settled) *watch {
+	w := &watch{start: map[string]float64{}, told: map[string]bool{},
+		onFall:    "Keep the best checkpoint (trainer.keep_best), or lower the learning rate",
+		onCertain: "Lower the learning rate, or pay for entropy (algorithm.entropy_loss_fn_args.entropy_coef)"}
+	if cfg.Trainer.KeepBest != "" {
+		w.onFall = "The run keeps its best checkpoint (trainer.keep_best). Lower the learning rate"
+	}
+	if parts := cfg.Method.Parts; parts != nil {
+		if coef, err := strconv.ParseFloat(fmt.Sprint(parts.EntropyArgs["entropy_coef"]), 64); err == nil && coef > 0 {
+			w.onCertain = "Lower the learning rate, or pay more for entropy (algorithm.entropy_loss_fn_args.entropy_coef)"
+		}
+	}
+	return w
+}
 
 // recall takes the records of the run so far, whose lines people have read.
 func (w *watch) recall(dir string) error {
@@ -69,7 +83,7 @@ func (w *watch) add(r trinity.Record) (lines []string) {
 		}
 		if w.collapsed == inARow {
 			say("collapse", fmt.Sprintf("the rollouts of a task have collapsed onto one answer, in %.0f %% of the groups, and in %.0f %% at "+
-				"the start: nothing new is tried. %s", 100*share, 100*before, raiseEntropy))
+				"the start: nothing new is tried. %s", 100*share, 100*before, w.onCertain))
 		}
 		w.solved = r.Metrics[meanReward] >= almostAll*r.Metrics[maxReward] && share < almostAll
 	}
@@ -80,7 +94,7 @@ func (w *watch) add(r trinity.Record) (lines []string) {
 		}
 		if w.certain == inARow {
 			say("entropy", fmt.Sprintf("the entropy of the policy is %.2g nats and was %.2g at the start: it samples nearly always the "+
-				"same tokens. %s", h, before, raiseEntropy))
+				"same tokens. %s", h, before, w.onCertain))
 		}
 	}
 	return lines
@@ -108,7 +122,7 @@ func (w *watch) evaluation(name string, m trinity.Metrics, say func(sign, line s
 		return
 	}
 	if before-value > 3*math.Sqrt((value*(1-value)+before*(1-before)+1/n)/n) {
-		say("evaluation", fmt.Sprintf("%s is %.3g and was %.3g in the first evaluation, which is more than chance explains with %.0f rows. "+
-			"Keep the best checkpoint (trainer.keep_best), or lower the learning rate", name, value, before, n))
+		say("evaluation", fmt.Sprintf("%s is %.3g and was %.3g in the first evaluation, which is more than chance explains with %.0f rows. %s",
+			name, value, before, n, w.onFall))
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
 )
 
-// warnings returns what a watch says of records.
-func warnings(records ...trinity.Metrics) (all []string) {
-	w := newWatch()
+// warnings returns what a watch of a run with these settings says of records.
+func warnings(cfg *config.Settled, records ...trinity.Metrics) (all []string) {
+	w := newWatch(cfg)
 	for i, m := range records {
 		all = append(all, w.add(trinity.Record{Step: int64(i), Role: "explorer", Metrics: m})...)
 	}
@@ -62,7 +63,7 @@ func TestWarningsOfAPolicyThatGetsWorse(t *testing.T) {
 			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := warnings(c.records...)
+			got := warnings(&config.Settled{}, c.records...)
 			if len(got) != len(c.says) {
 				t.Fatalf("%q, want %q", got, c.says)
 			}
@@ -72,5 +73,40 @@ func TestWarningsOfAPolicyThatGetsWorse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Nobody is told to do what the run does.
+func TestAdviceThatARunFollows(t *testing.T) {
+	keeps, pays, pays1, none := &config.Settled{}, &config.Settled{}, &config.Settled{}, &config.Settled{}
+	keeps.Trainer.KeepBest = "eval/few/accuracy/mean@1"
+	pays.Method.Parts = &trinity.Algorithm{EntropyArgs: map[string]any{"entropy_coef": .01}}
+	pays1.Method.Parts = &trinity.Algorithm{EntropyArgs: map[string]any{"entropy_coef": 1}}
+	none.Method.Parts = &trinity.Algorithm{EntropyArgs: map[string]any{"entropy_coef": 0.}}
+	falls := []trinity.Metrics{measured(.46, 200), measured(.29, 200)}
+	collapses := []trinity.Metrics{step(.1, 1, .3), step(.95, 1, .3), step(.95, 1, .3), step(1, 1, .3)}
+	certain := []trinity.Metrics{step(0, 1, .3), step(0, .009, .3), step(0, .002, .3), step(0, .001, .3)}
+	const (
+		keep    = "with 200 rows. Keep the best checkpoint (trainer.keep_best), or lower the learning rate"
+		kept    = "with 200 rows. The run keeps its best checkpoint (trainer.keep_best). Lower the learning rate"
+		pay     = "Lower the learning rate, or pay for entropy (algorithm.entropy_loss_fn_args.entropy_coef)"
+		payMore = "Lower the learning rate, or pay more for entropy (algorithm.entropy_loss_fn_args.entropy_coef)"
+	)
+	for name, c := range map[string]struct {
+		cfg     *config.Settled
+		records []trinity.Metrics
+		ends    string
+	}{
+		"an evaluation falls":                           {none, falls, keep},
+		"an evaluation falls, and the best is kept":     {keeps, falls, kept},
+		"groups collapse":                               {none, collapses, pay},
+		"groups collapse, and entropy pays":             {pays, collapses, payMore},
+		"entropy goes to 0":                             {none, certain, pay},
+		"entropy goes to 0, and it pays a whole number": {pays1, certain, payMore},
+		"entropy goes to 0, and the best is kept":       {keeps, certain, pay},
+	} {
+		if got := warnings(c.cfg, c.records...); len(got) != 1 || !strings.HasSuffix(got[0], c.ends) {
+			t.Errorf("%s: %q, want the end %q", name, got, c.ends)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,6 +85,28 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 		return f, err
 	}
 	return f, s.addTime(forecast, &f)
+}
+
+// Absent returns only which models and datasets of a stage are not on this machine. It opens none.
+func Absent(settled *config.Settled) (config.Facts, error) {
+	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
+	s, err := Resolve(settled)
+	if err != nil {
+		return f, err
+	}
+	makes, err := refine.TaskPipelineOf(s.Settled)
+	if err = errors.Join(err, s.locate(func(name, key string) (string, error) {
+		_, err := s.lookUp(&f, name, key)
+		return "", err
+	})); err != nil {
+		return f, err
+	}
+	for _, d := range feed.Datasets(s.Settled, makes.Pending()) {
+		if path, onHub := feed.Local(d.Path, true); path == "" {
+			absent(&f, d.Key+".path", d.Path, onHub)
+		}
+	}
+	return f, nil
 }
 
 // addTime adds to f how long the steps take, if the data is on this machine and the engine knows its speed.

@@ -142,17 +142,20 @@ func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
 
 // LookUp finds the models of the stage that are on this machine, and downloads none. It notes in f which are not.
 func (s *Stage) LookUp(f *config.Facts) error {
-	return s.locate(func(name, key string) (string, error) {
-		name, err := checkpoint.Lookup(name, here)
-		if err != nil {
-			return "", s.At(key, err.Error(), "")
-		}
-		path, onHub := feed.Local(name, false)
-		if path == "" {
-			absent(f, key, name, onHub)
-		}
-		return path, nil
-	})
+	return s.locate(func(name, key string) (string, error) { return s.lookUp(f, name, key) })
+}
+
+// lookUp finds a model that is on this machine, and notes another one in f.
+func (s *Stage) lookUp(f *config.Facts, name, key string) (string, error) {
+	name, err := checkpoint.Lookup(name, here)
+	if err != nil {
+		return "", s.At(key, err.Error(), "")
+	}
+	path, onHub := feed.Local(name, false)
+	if path == "" {
+		absent(f, key, name, onHub)
+	}
+	return path, nil
 }
 
 // locate finds the models of the stage and checks those that are on this machine. It loads no

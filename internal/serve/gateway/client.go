@@ -28,7 +28,17 @@ type client struct {
 // Defaults implements [openai.Model]. Programs ask for more tokens than a small model has, so they get
 // as many as fit.
 func (c *client) Defaults() openai.Defaults {
-	return openai.Defaults{SamplingParams: c.model.Params, MaxLen: c.model.MaxModelLen, Cut: true}
+	return openai.Defaults{SamplingParams: c.model.Params, MaxLen: c.model.MaxModelLen, Cut: true, Demand: c.demand()}
+}
+
+// demand returns what becomes of requests that demand a call of a tool. Real traffic has no arguments
+// of a workflow.
+func (s *session) demand() openai.Demand {
+	d := openai.Demand{AsAuto: s.options.ToolsAreOptional}
+	if s.write == nil {
+		d.Hint = "; required_tools: auto in workflow_args answers it as auto"
+	}
+	return d
 }
 
 // Chat implements [openai.Model]. The chat continues the newest reply in it that the policy wrote.
@@ -59,14 +69,19 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage, begun b
 		return nil, openai.Bad("messages", "%v", err)
 	}
 	reply := func(ctx context.Context, option trinity.CallOption) (*node, openai.Reply, error) {
-		d := dialogue.Fork()
-		r, err := d.Reply(ctx, option)
+		d, temperature := dialogue.Fork(), float32(0)
+		r, err := d.Reply(ctx, option, func(p *trinity.SamplingParams) { temperature = p.Temperature })
 		if err != nil {
 			return nil, openai.Reply{}, err
 		}
-		n := &node{parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens), sampled: len(r.Tokens)}
+		n := &node{
+			parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens), sampled: len(r.Tokens), temperature: temperature,
+			logprobs: r.Logprobs,
+		}
 		if parent != nil {
-			n.depth = parent.depth + 1
+			if n.depth = parent.depth + 1; parent.continuedBy(prompt, temperature) {
+				n.stem = parent
+			}
 		}
 		out := openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls, Lost: func() { c.lost(n) }}
 		out.Sent = func(m trinity.Message) {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,11 +21,22 @@ type done struct {
 	OK bool `json:"ok"`
 }
 
+// notFinite are what many languages write for numbers that are not finite.
+var notFinite = []string{"NaN", "Infinity"}
+
 // decode reads a strict JSON object.
 func decode(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
+		if broken := (*json.SyntaxError)(nil); errors.As(err, &broken) { // as Python writes numbers that are not finite
+			rest := string(data[min(max(0, broken.Offset-1), int64(len(data))):])
+			for _, word := range notFinite {
+				if strings.HasPrefix(rest, word) {
+					err = fmt.Errorf("%w: JSON has no number %s", err, word)
+				}
+			}
+		}
 		return openai.NotJSON(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -32,28 +45,59 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
+// numbers are named numbers. A null, which nothing has measured, is no number 0.
+type numbers map[string]float64
+
+// UnmarshalJSON reads an object of numbers.
+func (n *numbers) UnmarshalJSON(data []byte) error {
+	var given map[string]*float64
+	if err := json.Unmarshal(data, &given); err != nil {
+		return err
+	}
+	*n = make(numbers, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if given[name] == nil {
+			return fmt.Errorf("%.70q is null: leave it out", name)
+		}
+		(*n)[name] = *given[name]
+	}
+	return nil
+}
+
+// rewardOf returns the reward of a value, of parts or of both; nil if there is neither.
+func rewardOf(value *float64, parts map[string]float64) (*trinity.Reward, error) {
+	if value == nil && len(parts) == 0 {
+		return nil, nil
+	}
+	if err := score.CheckParts(parts); err != nil {
+		return nil, err
+	}
+	r := trinity.NewReward(parts)
+	if value != nil {
+		r.Value = *value
+	}
+	if math.IsInf(r.Value, 0) {
+		return nil, errors.New("the parts add up to no finite number")
+	}
+	return &r, nil
+}
+
 // takeReward takes the reward of the rollout, or with turn that of one of its calls.
 func (s *session) takeReward(data []byte) (any, error) {
 	var in struct {
-		Value *float64           `json:"value"`
-		Parts map[string]float64 `json:"parts"`
-		Turn  *int               `json:"turn"`
+		Value *float64 `json:"value"`
+		Parts numbers  `json:"parts"`
+		Turn  *int     `json:"turn"`
 	}
 	if err := decode(data, &in); err != nil {
 		return nil, err
 	}
-	r := trinity.NewReward(in.Parts)
+	r, err := rewardOf(in.Value, in.Parts)
 	switch {
-	case in.Value != nil:
-		r.Value = *in.Value
-	case len(in.Parts) == 0:
-		return nil, openai.Bad("value", `there is no reward: want {"value": number, "parts": {…}}, with either or both`)
-	}
-	if err := score.CheckParts(in.Parts); err != nil {
+	case err != nil:
 		return nil, openai.Bad("parts", "%v", err)
-	}
-	if math.IsInf(r.Value, 0) {
-		return nil, openai.Bad("parts", "the parts add up to no finite number")
+	case r == nil:
+		return nil, openai.Bad("value", `there is no reward: want {"value": number, "parts": {…}}, with either or both`)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,24 +105,30 @@ func (s *session) takeReward(data []byte) (any, error) {
 		return nil, errEnded
 	}
 	if in.Turn == nil {
-		if err := s.note(&entry{Kind: entryReward, Reward: &r}); err != nil {
+		if err := s.note(&entry{Kind: entryReward, Reward: r}); err != nil {
 			return nil, err
 		}
-		s.reward = &r
+		s.reward = r
 		return done{true}, nil
 	}
-	if !s.options.Steps {
+	p := s.posted[*in.Turn]
+	switch {
+	case s.posted != nil && p == nil:
+		return nil, openai.Bad("turn", "no posted experience ends with call %d: post them anew", *in.Turn)
+	case s.posted == nil && !s.options.Steps:
 		return nil, openai.Bad("turn", "the calls of this rollout have no rewards of their own: leave turn out, "+
-			"or make each call an experience (steps: true)")
+			"make each call an experience (steps: true), or post experiences first")
 	}
-	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.number == *in.Turn && n.received > 0 })
-	if i < 0 {
-		return nil, openai.Bad("turn", "there is no call %d: GET rollout lists them", *in.Turn)
+	n := received(s.nodes, *in.Turn)
+	if n == nil {
+		return nil, openai.Bad("turn", noCall, *in.Turn)
 	}
-	if err := s.note(&entry{Kind: entryReward, Reward: &r, Turns: []int{*in.Turn}}); err != nil {
+	if err := s.note(&entry{Kind: entryReward, Reward: r, Turns: []int{*in.Turn}}); err != nil {
 		return nil, err
 	}
-	s.nodes[i].reward = &r
+	if n.reward = r; p != nil {
+		p.reward = nil // the newest reward counts
+	}
 	return done{true}, nil
 }
 
@@ -143,6 +193,8 @@ func (s *session) describe([]byte) (any, error) {
 		After    *int `json:"after"` // turn of the reply that it continues; null if it begins a chat
 		Tokens   int  `json:"tokens"`
 		Received bool `json:"received"`
+		// Learn are the places of the replies in the response of the sequence that ends with this one.
+		Learn ranges `json:"learn,omitempty"`
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,6 +208,9 @@ func (s *session) describe([]byte) (any, error) {
 		r := reply{Turn: n.number, Tokens: n.sampled, Received: n.received > 0}
 		if n.parent != nil {
 			r.After = &n.parent.number
+		}
+		if n.sequence != nil { // an earlier process had the others
+			r.Learn, _ = places(n.path(s.options.Steps))
 		}
 		out.Replies = append(out.Replies, r)
 	}

@@ -151,7 +151,7 @@ var errDropped = &openai.Problem{
 type sessionKey struct{}
 
 // Handler returns the handler of all endpoints: the OpenAI API, Anthropic's Messages API and, below
-// /v1, reward, fail, commit and rollout.
+// /v1, reward, experiences, sequence, logprobs, fail, commit and rollout.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
@@ -161,13 +161,16 @@ func (g *Gateway) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/messages", g.answerMessages)
 	mux.HandleFunc("POST /v1/messages/count_tokens", g.countTokens)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
-		"POST /v1/reward": (*session).takeReward,
-		"POST /v1/fail":   (*session).takeFailure,
-		"POST /v1/commit": (*session).takeCommit,
-		"GET /v1/rollout": (*session).describe,
+		"POST /v1/reward":      (*session).takeReward,
+		"POST /v1/experiences": (*session).takeExperiences,
+		"POST /v1/fail":        (*session).takeFailure,
+		"POST /v1/commit":      (*session).takeCommit,
+		"GET /v1/rollout":      (*session).describe,
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, act) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, maxControl, act) })
 	}
+	mux.HandleFunc("POST /v1/logprobs", g.scoreTokens)
+	mux.HandleFunc("POST /v1/sequence", func(w http.ResponseWriter, r *http.Request) { control(w, r, maxMessages, (*session).showSequence) })
 	return web.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" {
 			return
@@ -209,12 +212,12 @@ func keyOf(r *http.Request) (key, path string) {
 	return key, r.URL.Path
 }
 
-// maxControl bounds the bytes of a reward and of a failure.
+// maxControl bounds the bytes of a reward, of experiences and of a failure.
 const maxControl = 1 << 20
 
-// control answers a request about the rollout itself.
-func control(w http.ResponseWriter, r *http.Request, act func(*session, []byte) (any, error)) {
-	data, status, err := web.Body(w, r, maxControl)
+// control answers a request about the rollout itself, of most bytes.
+func control(w http.ResponseWriter, r *http.Request, most int64, act func(*session, []byte) (any, error)) {
+	data, status, err := web.Body(w, r, most)
 	if err != nil {
 		openai.Fail(w, &openai.Problem{Status: status, Message: err.Error()})
 		return

@@ -53,6 +53,7 @@ type policy struct {
 	holds  []<-chan struct{}
 	wait   func(ctx context.Context, prompt string)
 	broken error
+	scores bool // tokens of prompts
 }
 
 func (p *policy) Sample(ctx context.Context, prompt trinity.Prompt, params trinity.SamplingParams) ([]trinity.Completion, error) {
@@ -73,6 +74,11 @@ func (p *policy) Sample(ctx context.Context, prompt trinity.Prompt, params trini
 	c := trinity.Completion{Tokens: append(chatty{}.Encode(says), end), FinishReason: "stop", Versions: [2]int64{3, 4}}
 	if params.MaxTokens > 0 && len(c.Tokens) > params.MaxTokens {
 		c.Tokens, c.FinishReason = c.Tokens[:params.MaxTokens], "length"
+	}
+	for i := range prompt.Tokens[1:] {
+		if p.scores && params.ScorePrompt {
+			c.Prompt.Logprobs = append(c.Prompt.Logprobs, -float32(i+1)/4)
+		}
 	}
 	for i, token := range c.Tokens {
 		c.Logprobs = append(c.Logprobs, -float32(i+1)/8)

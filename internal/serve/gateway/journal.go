@@ -251,7 +251,7 @@ func (j *journal) experiences(p *pending) ([]*trinity.Experience, error) {
 	if !p.steps {
 		out = weave(out)
 	}
-	measure(out, replies, p.steps)
+	measure(out, replies, len(out), p.steps)
 	return out, nil
 }
 

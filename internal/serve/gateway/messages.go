@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/serve/openai"
@@ -123,6 +124,9 @@ func (g *Gateway) readMessages(w http.ResponseWriter, r *http.Request) (*message
 	if err != nil {
 		return nil, err
 	}
+	if err := q.checkChoice(model.Defaults().Demand); err != nil {
+		return nil, err
+	}
 	tools := toolsOf(&q.Request)
 	if err := openai.CheckTools(tools); err != nil {
 		return nil, err
@@ -150,8 +154,6 @@ func (q *messages) check() error {
 	switch {
 	case len(q.Messages) == 0:
 		return openai.Bad("messages", "there are no messages")
-	case q.ToolChoice.Type != "" && q.ToolChoice.Type != "auto" && q.ToolChoice.Type != "none":
-		return openai.Bad("tool_choice", "%q is not supported: want auto or none", q.ToolChoice.Type)
 	case q.ToolChoice.DisableParallelToolUse && q.ToolChoice.Type != "none" && len(q.Tools) > 0:
 		return openai.Bad("tool_choice.disable_parallel_tool_use", "it is not supported: a reply may have several calls")
 	case !slices.Contains([]string{"", "disabled", adaptive, enabled}, q.Thinking.Type):
@@ -175,6 +177,18 @@ func (q *messages) check() error {
 		}
 	}
 	return nil
+}
+
+// checkChoice refuses a request that demands a call of a tool, unless the policy chooses nevertheless.
+func (q *messages) checkChoice(demand openai.Demand) error {
+	shown := strconv.Quote(q.ToolChoice.Type)
+	switch c := q.ToolChoice; {
+	case c.Type == "" || c.Type == "auto" || c.Type == "none":
+		return nil
+	case c.Type == "any" || c.Type == "tool" && c.Name != "":
+		return demand.Refuse(shown)
+	}
+	return openai.Demand{}.Refuse(shown)
 }
 
 // withoutEffect returns the keys without effect that agents such as Claude Code always send. They tell

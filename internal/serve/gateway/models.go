@@ -108,7 +108,7 @@ func (a *auxiliaryModel) cannot(field, why string) error {
 }
 
 // Defaults implements [openai.Model].
-func (a *auxiliaryModel) Defaults() openai.Defaults { return openai.Defaults{} }
+func (a *auxiliaryModel) Defaults() openai.Defaults { return openai.Defaults{Demand: a.demand()} }
 
 // Text implements [openai.Model].
 func (a *auxiliaryModel) Text([]int32) (*openai.Call, error) {

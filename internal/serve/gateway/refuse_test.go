@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,62 @@ func honourOrRefuse(t *testing.T, e *endpoint) {
 	}
 }
 
+// A request that demands a call of a tool is refused in every dialect, with what to set, or answered as
+// one that leaves the choice to the policy.
+func TestRequiredTools(t *testing.T) {
+	const tools = `,"tools":[{"type":"function","name":"f","function":{"name":"f"}}]`
+	bodies := map[string]string{
+		"/chat/completions": `{"messages":[{"role":"user","content":"say 'ab'"}]` + tools + `,"tool_choice":%s}`,
+		"/responses":        `{"input":"say 'ab'"` + tools + `,"tool_choice":%s}`,
+		"/messages": `{"max_tokens":20,"messages":[{"role":"user","content":"say 'ab'"}],"tools":[{"name":"f","input_schema":{}}],` +
+			`"tool_choice":%s}`,
+	}
+	for _, c := range []struct {
+		path, choice string
+		is           string // auto, or what demands: a call, or something else
+	}{
+		{"/chat/completions", `"required"`, "a call"},
+		{"/chat/completions", `{"type":"function","function":{"name":"f"}}`, "a call"},
+		{"/chat/completions", `{"function":{"name":"f"},"type":"function"}`, "a call"},
+		{"/chat/completions", `"auto"`, "auto"},
+		{"/chat/completions", `null`, "auto"},
+		{"/chat/completions", `{"type":"function"}`, "something else"},
+		{"/chat/completions", `{"type":"custom","custom":{"name":"f"}}`, "something else"},
+		{"/chat/completions", `{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}`, "something else"},
+		{"/chat/completions", `"any"`, "something else"},
+		{"/chat/completions", `5`, "something else"},
+		{"/responses", `"required"`, "a call"},
+		{"/responses", `{"type":"function","name":"f"}`, "a call"},
+		{"/responses", `{"type":"web_search"}`, "something else"},
+		{"/responses", `"auto"`, "auto"},
+		{"/messages", `{"type":"any"}`, "a call"},
+		{"/messages", `{"type":"tool","name":"f"}`, "a call"},
+		{"/messages", `{"type":"tool"}`, "something else"},
+		{"/messages", `{"type":"auto"}`, "auto"},
+	} {
+		for _, optional := range []bool{false, true} {
+			e := open(t, trinity.EndpointOptions{ToolsAreOptional: optional})
+			e.reply("user:say 'no'")
+			status, text := e.ask(c.path, fmt.Sprintf(bodies[c.path], c.choice))
+			hint := strings.Contains(text, "required_tools: auto in workflow_args")
+			answered := c.is == "auto" || c.is == "a call" && optional
+			switch {
+			case answered && (status != http.StatusOK || !strings.Contains(text, `"ab"`)):
+				t.Errorf("%s %s with %v: %d %s", c.path, c.choice, optional, status, text)
+			case !answered && (status != http.StatusBadRequest || !strings.Contains(text, "tool_choice") || hint != (c.is == "a call")):
+				t.Errorf("%s %s with %v: %d %s", c.path, c.choice, optional, status, text)
+			}
+		}
+	}
+	e := open(t, trinity.EndpointOptions{ToolsAreOptional: true})
+	for _, choice := range []string{`"required"`, `"auto"`} { // the policy reads the same
+		e.ask(chat, fmt.Sprintf(bodies[chat], choice))
+	}
+	if !slices.Equal(e.policy.reads[0], e.policy.reads[1]) {
+		t.Errorf("the policy reads %v and %v", e.policy.reads[0], e.policy.reads[1])
+	}
+}
+
 // Where the run asks for a least length, a stop string is refused, because it could end the client's
 // text before the reply.
 func TestStopsBesideALeastLengthAreRefused(t *testing.T) {
@@ -105,6 +162,9 @@ func TestBodiesOfAnotherType(t *testing.T) {
 		{"/chat/completions", `{"messages":[{"role":5}]}`, `\"role\" of a message is a number: want text`},
 		{"/reward /fail", `[]`, "the request is a JSON array: want a JSON object"},
 		{"/reward", `{"value":"x"}`, "value has a value"},
+		{"/reward", `{"parts":{"a":null}}`, `\"a\" is null: leave it out`},
+		{"/reward", `{"parts":null}`, "there is no reward"},
+		{"/reward", `{"parts":[1]}`, "parts has a value"},
 		{"/chat/completions", `{"min_tokens":"x"}`, "min_tokens has a value"},
 		{"/chat/completions", `{"guided_json":1e999}`, "guided_json: 1e999 is not supported"},
 		{"/responses", `{"input":[{"content":[5]}]}`, "input.content has a value"},

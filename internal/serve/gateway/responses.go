@@ -152,11 +152,11 @@ func (g *Gateway) readResponses(w http.ResponseWriter, r *http.Request) (*respon
 	if err := q.readInput(); err != nil {
 		return nil, err
 	}
-	tools, err := q.readTools()
+	model, err := modelOf(r, data, q.Model)
 	if err != nil {
 		return nil, err
 	}
-	model, err := modelOf(r, data, q.Model)
+	tools, err := q.readTools(model.Defaults().Demand)
 	if err != nil {
 		return nil, err
 	}
@@ -234,10 +234,9 @@ func textOf(item wire.Item) (text string, err error) {
 }
 
 // readTools returns the tools that a reply may call.
-func (q *responses) readTools() (json.RawMessage, error) {
-	choice := string(compact(q.ToolChoice))
-	if choice != "" && choice != "null" && choice != `"auto"` && choice != `"none"` {
-		return nil, openai.Bad("tool_choice", "it asks for a call, which is not supported: want auto or none")
+func (q *responses) readTools(demand openai.Demand) (json.RawMessage, error) {
+	if err := demand.CheckChoice(q.ToolChoice); err != nil {
+		return nil, err
 	}
 	var tools []tool
 	for _, t := range q.Tools {
@@ -246,7 +245,7 @@ func (q *responses) readTools() (json.RawMessage, error) {
 		}
 		tools = append(tools, tool{"function", toolDetail{t.Name, t.Description, t.Parameters}})
 	}
-	if choice == `"none"` || len(tools) == 0 {
+	if string(compact(q.ToolChoice)) == `"none"` || len(tools) == 0 {
 		return nil, nil
 	}
 	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls {
@@ -282,7 +281,7 @@ func (q *responses) empty() *wire.ResponsesReply {
 		ParallelToolCalls: *cmp.Or(q.ParallelToolCalls, new(true)), Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto",
 		Tools: append([]wire.ResponsesTool{}, q.Tools...), Metadata: map[string]string{},
 	}
-	if string(q.ToolChoice) == `"none"` { // readTools refuses all but auto and none
+	if string(q.ToolChoice) == `"none"` { // whatever else the request asks, the policy chooses
 		out.ToolChoice = "none"
 	}
 	maps.Copy(out.Metadata, q.Metadata)

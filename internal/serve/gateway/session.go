@@ -34,6 +34,7 @@ type session struct {
 	inFlight  int                  // calls
 	clock     int                  // counts beginnings and ends of calls
 	committed bool
+	posted    map[int]*posted // experiences that the program has posted, by their turns; nil learns all
 	reward    *trinity.Reward
 	failure   *trinity.RolloutError
 	broken    error // the engine's
@@ -41,17 +42,20 @@ type session struct {
 
 // node is a reply of the policy.
 type node struct {
-	parent   *node
-	dialogue *trinity.Dialogue   // whose newest reply it is; nil for a completion of plain text
-	text     *trinity.Experience // of plain text
-	sequence []int32             // that the sampler read and wrote
-	sampled  int                 // tokens that it wrote
-	depth    int                 // replies of the policy that the chat had before
-	begun    int                 // when the request and the call itself began and ended, on the session's clock
-	ended    int
-	number   int // of the call
-	received int // times that a client got it
-	reward   *trinity.Reward
+	parent      *node
+	stem        *node               // parent, if the reply continues its sequence
+	dialogue    *trinity.Dialogue   // whose newest reply it is; nil for a completion of plain text
+	text        *trinity.Experience // of plain text
+	sequence    []int32             // that the sampler read and wrote
+	sampled     int                 // tokens that it wrote
+	temperature float32
+	logprobs    []float32 // of the tokens that it wrote
+	depth       int       // replies of the policy that the chat had before
+	begun       int       // when the request and the call itself began and ended, on the session's clock
+	ended       int
+	number      int // of the call
+	received    int // times that a client got it
+	reward      *trinity.Reward
 }
 
 // answer is the outcome of a request, for the same request when it comes again.
@@ -222,6 +226,11 @@ func (s *session) Close() (*trinity.Recording, error) {
 func (s *session) record(out *trinity.Recording) {
 	nodes := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.received <= 0 })
 	sortCalls(nodes)
+	if s.posted != nil {
+		w := weaver{posted: s.posted, each: s.options.Steps}
+		w.record(out, nodes)
+		return
+	}
 	last, extended := lastOf(nodes), map[*node]bool{}
 	for _, n := range nodes {
 		extended[n.parent] = true
@@ -246,15 +255,21 @@ func (s *session) record(out *trinity.Recording) {
 		if out.Experiences = append(out.Experiences, exps...); n != last {
 			continue
 		}
-		if out.Last = newest; n.dialogue != nil {
-			out.Messages = n.dialogue.Messages()
-		}
+		out.Last, out.Messages = newest, n.messages()
 	}
-	measure(out.Experiences, len(nodes), s.options.Steps)
+	measure(out.Experiences, len(nodes), len(out.Experiences), s.options.Steps)
 }
 
-// measure writes the metrics of the tree into the first experience.
-func measure(exps []*trinity.Experience, replies int, steps bool) {
+// messages returns the chat that ends with the reply; nil for plain text.
+func (n *node) messages() []trinity.Message {
+	if n.dialogue == nil {
+		return nil
+	}
+	return n.dialogue.Messages()
+}
+
+// measure writes the metrics of the tree, which has sequences of replies, into the first experience.
+func measure(exps []*trinity.Experience, replies, sequences int, steps bool) {
 	for i, e := range exps {
 		if i > 0 {
 			for _, name := range []string{"turns", "branch_count", "extension_rate"} {
@@ -272,7 +287,7 @@ func measure(exps []*trinity.Experience, replies int, steps bool) {
 	first.Metrics["turns"] = float64(replies)
 	delete(first.Metrics, "branch_count")
 	delete(first.Metrics, "extension_rate")
-	if branches := len(exps) - 1; !steps && replies > 1 {
+	if branches := sequences - 1; !steps && replies > 1 {
 		first.Metrics["branch_count"] = float64(branches)
 		first.Metrics["extension_rate"] = float64(replies-1-branches) / float64(replies-1)
 	}

@@ -410,6 +410,9 @@ func TestTrafficInSteps(t *testing.T) {
 	key := s.begin(`{"steps": true}`)
 	s.must(key, chat, says("user:'a'"))
 	s.must(key, chat, says("user:'a'", "assistant:a", "user:'b'"))
+	if status, text := s.ask(key, "/experiences", `{"experiences":[{"turn":0}]}`); status != 400 || !strings.Contains(text, "real traffic") {
+		t.Errorf("experiences of real traffic: %d %s", status, text)
+	}
 	s.restart()
 	s.must(key, "/reward", `{"value": 3, "turn": 0}`)
 	s.must(key, "/reward", `{"value": 1}`)

@@ -50,7 +50,6 @@ var unsupported = map[string][]any{
 	"structured_outputs":         nil,
 	"suffix":                     nil,
 	"thinking_token_budget":      nil,
-	"tool_choice":                {"auto", "none"},
 	"truncate_prompt_tokens":     nil,
 	"use_beam_search":            {false},
 	"verbosity":                  {"low", "medium"}, // what clients send by default

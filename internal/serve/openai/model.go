@@ -25,7 +25,14 @@ type Defaults struct {
 	trinity.SamplingParams
 	MaxLen int  // tokens of prompt and reply; 0 is no limit
 	Cut    bool // a request for more tokens than fit gets as many as fit; else it is refused
+	Demand Demand
 	Scores bool // a request may have several prompts, and ask for the log-probabilities of their tokens
+}
+
+// Demand is what becomes of requests that demand a call of a tool.
+type Demand struct {
+	AsAuto bool   // the policy chooses nevertheless
+	Hint   string // what a refusal adds
 }
 
 // Call is a call of a model that waits to be sampled.

@@ -22,7 +22,7 @@ func (q *request) readPrompts(s *Server, model Model) error {
 		} else if json.Unmarshal(one, &prompt) != nil {
 			return Bad("prompt", "want a text, a list of token ids, or a list of texts or of such lists")
 		}
-		if err := s.checkPrompt("prompt", prompt); err != nil {
+		if err := s.CheckPrompt("prompt", prompt); err != nil {
 			return err
 		}
 		call, err := model.Text(prompt)

@@ -59,6 +59,9 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	}
 	q.limits = model.Defaults()
 	q.params = q.limits.SamplingParams
+	if err := q.limits.Demand.CheckChoice(q.ToolChoice); err != nil {
+		return nil, err
+	}
 	if err := q.readLogprobs(); err != nil {
 		return nil, err
 	}
@@ -105,7 +108,7 @@ func (q *request) readLogprobs() error {
 }
 
 func (q *request) readPrompt(s *Server, model Model) (err error) {
-	if tools := string(bytes.TrimSpace(q.Tools)); tools == "null" || tools == "[]" || string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
+	if q.Tools = noneIfEmpty(q.Tools); string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 		q.Tools = nil // a model that sees no tools calls none
 	}
 	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 {
@@ -119,7 +122,8 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 			return Bad("messages", "there are no messages")
 		}
 		begun, wrong := q.begun()
-		if err := cmp.Or(readRoles(q.Messages), CheckTools(q.Tools), checkCalls(q.Messages), wrong); err != nil {
+		_, unread := ReadChat(q.Messages, q.Tools)
+		if err := cmp.Or(unread, wrong); err != nil {
 			return err
 		}
 		if q.call, err = s.Call(model, q.Messages, q.Tools, begun); err != nil {
@@ -129,7 +133,7 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 		if q.call.Prompt == nil {
 			return nil
 		}
-		return s.checkPrompt("messages", q.call.Prompt)
+		return s.CheckPrompt("messages", q.call.Prompt)
 	}
 	if q.ContinueFinalMessage || q.AddGenerationPrompt != nil && !*q.AddGenerationPrompt {
 		return Bad("continue_final_message", "it belongs to chats: a completion of plain text always continues it")
@@ -168,7 +172,8 @@ func (q *request) begun() (bool, error) {
 	return true, nil
 }
 
-func (s *Server) checkPrompt(param string, prompt []int32) error {
+// CheckPrompt refuses tokens in the field param that are none, or no ids of the vocabulary.
+func (s *Server) CheckPrompt(param string, prompt []int32) error {
 	if len(prompt) == 0 {
 		return Bad(param, "the prompt has no token")
 	}

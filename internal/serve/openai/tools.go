@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -11,6 +13,21 @@ import (
 
 // NotOneCall says why a request for one call a reply is refused.
 const NotOneCall = "false is not supported: a reply may have several calls; leave it out"
+
+// ReadChat checks a chat and its tools, and returns the tools; nil if there are none. It gives roles the
+// names that templates know.
+func ReadChat(messages []trinity.Message, tools json.RawMessage) (json.RawMessage, error) {
+	tools = noneIfEmpty(tools)
+	return tools, cmp.Or(readRoles(messages), CheckTools(tools), checkCalls(messages))
+}
+
+// noneIfEmpty returns nil for tools that are null or an empty list.
+func noneIfEmpty(tools json.RawMessage) json.RawMessage {
+	if text := string(bytes.TrimSpace(tools)); text == "null" || text == "[]" {
+		return nil
+	}
+	return tools
+}
 
 // CheckTools refuses tools without a name. tools have the form of chats; nil if there are none.
 func CheckTools(tools json.RawMessage) error {
@@ -27,6 +44,33 @@ func CheckTools(tools json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// Refuse returns the problem of a request that demands a call of a tool with what shown shows; nil if
+// the policy chooses nevertheless.
+func (d Demand) Refuse(shown string) error {
+	if d.AsAuto {
+		return nil
+	}
+	return Bad("tool_choice", "%s is not supported: want auto or none%s", shown, d.Hint)
+}
+
+// CheckChoice checks a value of tool_choice in OpenAI's APIs, of which chats name a function one level
+// deeper than responses.
+func (d Demand) CheckChoice(choice json.RawMessage) error {
+	var value any
+	if len(choice) == 0 || json.Unmarshal(choice, &value) == nil && asksNothing(value, []any{"auto", "none"}) {
+		return nil
+	}
+	var named struct {
+		Type, Name string
+		Function   struct{ Name string }
+	}
+	shown := quoted("tool_choice", choice)
+	if value == "required" || json.Unmarshal(choice, &named) == nil && named.Type == "function" && named.Name+named.Function.Name != "" {
+		return d.Refuse(shown)
+	}
+	return Demand{}.Refuse(shown)
 }
 
 // CheckCall refuses a call in the field param that has no name, or arguments other than a JSON object.

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,8 +50,18 @@ func TestConfigInABrowser(t *testing.T) {
 	run := record(t, root, "sums/old", "seed: 7\nbuffer: {total_steps: 9}\n")
 	run.step(1, .1)
 	run.end(monitor.Stopped, "")
+	long := "sums/" + strings.Repeat("a_long_name_", 10)
+	other := record(t, root, long, "seed: 3\ngroup: "+strings.Repeat("long/", 30)+"\n")
+	other.step(1, .1)
+	other.end(monitor.Stopped, "")
 	server := httptest.NewServer((&studio.Server{
 		Dir: root, Version: "v1", Every: 10 * time.Millisecond, Control: "secret",
+		Absent: func(cfg *config.Config) error {
+			if cfg.Model.ModelPath == "gone" {
+				return cfg.At("model.model_path", "gone: no such file or directory", "")
+			}
+			return nil
+		},
 		Program:   []string{"/bin/sh", "-c", `printf 'runs %s\n' "$@"; printf '%b\n' "$0"`, script + `\033[31mred` + marks},
 		Plan:      func(cfg *config.Config) (*config.Plan, error) { return cfg.Plan(config.Facts{}) },
 		Templates: []studio.Template{{Name: "sft", Doc: "learns answers", Text: training}},
@@ -106,6 +117,21 @@ func TestConfigInABrowser(t *testing.T) {
 		w.until(t, fmt.Sprintf("[...document.querySelectorAll('aside tbody tr')].some((r) => r.innerText.replace(/\\s+/g, ' ') === %q)", row))
 	}
 	w.until(t, plan+".includes('plan: mode train') && "+plan+".includes('has changed since')")
+
+	value[bool](t, w, fmt.Sprintf("(() => { const s = document.querySelector('aside select'); s.value = %q;"+
+		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()", long))
+	w.until(t, "[...document.querySelectorAll('aside tbody tr')].some((r) => r.innerText.includes('long/long/'))")
+	if tooWide := value[string](t, w, "[...document.querySelectorAll('aside *')].filter((e) => e.getBoundingClientRect().right >"+
+		" document.querySelector('aside').getBoundingClientRect().right + 1).map((e) => e.outerHTML.slice(0, 99)).join('\\n')"); tooWide != "" {
+		t.Errorf("the difference to a run is wider than its column: %s", tooWide)
+	}
+	w.write(t, strings.Replace(training, "model_path: m", "model_path: gone", 1))
+	w.until(t, "document.querySelector('.mark[data-line=\"4\"]') && "+says("gone: no such file or directory"))
+	if value[bool](t, w, says("No mistakes found.")+"|| !document.querySelector('button.primary').disabled") {
+		t.Error("a run starts whose model is not there")
+	}
+	w.write(t, training+"seed: 5\n")
+	w.until(t, says("No mistakes found.")+"&& !document.querySelector('button.primary').disabled")
 	w.do(t, chromedp.EmulateViewport(400, 700))
 	w.isNarrow(t, "config")
 	w.do(t, chromedp.EmulateViewport(1100, 640), chromedp.Click(chromedp.CSS("button.primary")))
@@ -121,8 +147,12 @@ func TestConfigInABrowser(t *testing.T) {
 	w.do(t, chromedp.EmulateViewport(1100, 640))
 	w.noProblems(t)
 
-	w.show(t, "config?clone=sums%2Fold", "Difference")
+	w.show(t, "config?run=sums%2Fold", "From sums/old, under the new name old_2")
 	w.until(t, "document.querySelector('.editor textarea').value.includes('name: old_2')")
+	w.write(t, "name: own\n")
+	w.do(t, chromedp.Click(chromedp.CSS(".row a[href='#/config']")))
+	w.until(t, "document.querySelector('.editor textarea').value.includes('name: small')") // what was written without a run is there
+	w.show(t, "config?run=sums%2Fold", "From sums/old, under the new name own")
 	w.show(t, "log?run=sums%2Fold", "did not start this run")
 	w.show(t, "runs", "old")
 	w.do(t, chromedp.Click(chromedp.CSS(".menu-button")))

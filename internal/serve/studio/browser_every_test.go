@@ -47,7 +47,8 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 		for l, lr := range []string{"1e-5", "5e-5", "2e-4"} {
 			for seed := range 2 {
 				id := fmt.Sprintf("laptop/sums_algorithm_type_%s_lr_%s_seed%d", algorithm, lr, seed)
-				r := record(t, root, id, fmt.Sprintf("seed: %d\nalgorithm: {algorithm_type: %s, optimizer: {lr: %s}}\n", seed, algorithm, lr))
+				r := record(t, root, id, fmt.Sprintf("seed: %d\nalgorithm: {algorithm_type: %s, optimizer: {lr: %s}}\n"+
+					"buffer: {explorer_input: {eval_tasksets: [{name: held_out}, {name: prices}]}}\n", seed, algorithm, lr))
 				if err := durable.WriteFile(filepath.Join(r.dir, rundir.SweepFile), mark); err != nil {
 					t.Fatal(err)
 				}
@@ -58,8 +59,12 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 						r.evaluated(n, math.Round(200*(.3+(most-.3)*(1-math.Exp(-float64(n)/15))+.01*float64(seed)))/200)
 					}
 				}
+				right := int(math.Round(200 * (.3 + (most-.3)*(1-math.Exp(-4)) + .01*float64(seed))))
 				if len(ids) < 2 {
 					r.traced(20, 60)
+					r.answered(seed, right, 20, 60)
+				} else {
+					r.held(60, right)
 				}
 				if seed == 1 {
 					r.best(rundir.Evaluations{Metric: evaluation, All: []rundir.Evaluation{{Version: 60, Value: .5}}})
@@ -75,6 +80,43 @@ func sweepRuns(t *testing.T, root string) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// held records what a run answered to 200 held-out rows at a step, of which so many are right, and its rollouts of a task.
+func (r *recorder) held(step, right int) {
+	r.t.Helper()
+	texts := []string{"What is ", "3 + 4?", " ", "", "The answer is ", "7", "8"}
+	w, err := trace.New(trace.Options{
+		Dir: filepath.Join(r.dir, rundir.Traces), Text: func(token int32) string { return texts[token] },
+		Say: func(line string) { r.t.Error(line) },
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var all []trinity.TrainedExperience
+	for run := range 4 {
+		all = append(all, rollout(step, "sums/1", run, texts, []int32{0, 1, 2, 3, 4, int32(5 + run%2)}))
+	}
+	w.Trained(trinity.Trained{Step: int64(step), Experiences: all})
+	r.written(step)
+	w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: int64(step), Rows: sums(int64(step), 0, right)})
+	if err := w.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// sums are the answers to the held-out rows from one on, of which the first are right.
+func sums(step int64, from, right int) (rows []trace.Evaluated) {
+	for row := from; row < 200; row++ {
+		repeat, reward := int64(0), 0.0
+		if row < from+right {
+			reward = 1
+		}
+		rows = append(rows, trace.Evaluated{Taskset: "held_out", Row: int64(row), Run: &repeat, Prompt: fmt.Sprintf("What is %d + 4?", row),
+			Truth: fmt.Sprint(row + 4), Response: fmt.Sprint(row + 5 - int(reward)), Reward: &reward,
+			Parts: trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, reward)), Step: step})
+	}
+	return rows
 }
 
 // said notes a line for people.
@@ -178,9 +220,14 @@ func pagesOf(ids []string) []drawn {
 		{"curves-live", "curves?run=laptop%2Flive", "document.querySelector('.u-over')"},
 		{"compare", "compare?" + all, "document.querySelectorAll('.values tr').length > 2 &&" +
 			" document.querySelector('.ranked') && document.querySelector('.weights code')"},
+		{"compare-alone", "compare?alone=1&" + all, "document.querySelectorAll('.ranked tbody tr').length === 12"},
 		{"rollouts", "rollouts?step=20&" + one, says("sums/1")},
 		{"group", "group?step=20&" + one + task, says("answer is")},
 		{"tokens", "tokens?step=20&" + one + first, says("three and four")},
+		{"answers", "answers?" + one, says("wrong now 91")},
+		{"answers-all", "answers?taskset=&" + one, says("step 60: 110 of 201 right")},
+		{"answers-two", "answers?" + one + "&run=" + url.QueryEscape(ids[1]), says("A seed 1 · step 60: 111 of 200 right") + " && " +
+			says("only A right 2")},
 		{"time", "time?" + one, says("trainer")},
 		{"agent", "rollouts?step=20&run=laptop%2Fagent", says("shop/1")},
 		{"agent-group", "group?step=20&run=laptop%2Fagent&task=shop%2F1&explore_step=20", says("shop/1")},
@@ -189,6 +236,7 @@ func pagesOf(ids []string) []drawn {
 		{"failed", "curves?run=laptop%2Ftoo_high_a_learning_rate", says("too_high")},
 		{"same-task", "compare?same=sums%2F1&run=" + url.QueryEscape(ids[0]) + "&run=" + url.QueryEscape(ids[1]),
 			"document.querySelectorAll('.beside article').length > 2"},
+		{"same-task-all", "compare?same=sums%2F1&" + all, "document.querySelectorAll('.beside article').length === 48"},
 	}
 }
 
@@ -258,6 +306,7 @@ func TestEveryPageIsDrawn(t *testing.T) {
 			w.keep(t, page.name)
 		}
 	}
+	t.Run("verdict", func(t *testing.T) { comparesAtOnce(t, w, pages) })
 	t.Run("sweep", func(t *testing.T) { opensSweep(t, w) })
 	t.Run("legend", func(t *testing.T) { legendHides(t, w, pages) })
 	t.Run("files", func(t *testing.T) { chartsAreFiles(t, w, pages) })

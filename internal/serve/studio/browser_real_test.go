@@ -264,7 +264,7 @@ func (p program) opens(t *testing.T, w *window, name string) {
 	w.until(t, "document.querySelectorAll('.lane-name').length > 0")
 	w.show(t, "log?"+run, "")
 	w.until(t, "document.querySelector('.log')?.innerText || "+says("did not start this run")) // what it has said, if it has
-	w.show(t, "config?clone="+url.QueryEscape("real/"+name), "Difference")
+	w.show(t, "config?run="+url.QueryEscape("real/"+name), "Difference")
 	w.until(t, "document.querySelector('.editor textarea').value.includes('name: "+name+"_2')")
 	if name == "dpo" {
 		w.show(t, fmt.Sprintf("group?%s&step=%d&task=%s&explore_step=%d", run, step, url.QueryEscape(a.Task), a.ExploreStep), "preferred")
@@ -303,7 +303,7 @@ func (p program) isAccessible(t *testing.T, w *window) {
 		{"tokens", "tokens?" + run + "&step=2&rollout=" + rollout + "&at=20", "position"},
 		{"messages", "tokens?" + run + "&step=2&read=1&rollout=" + rollout, "Shade by"}, {"time", "time?" + run, "What else shortens a step"},
 		{"answers", "answers?" + run + "&which=all", "Answers"},
-		{"config", "config?clone=real%2Fboth&run=real%2Fagain", "Often changed"}, {"log", "log?" + run, "mode both"},
+		{"config", "config?run=real%2Fboth&against=real%2Fagain", "Often changed"}, {"log", "log?" + run, "mode both"},
 	}
 	for _, page := range pages {
 		w.show(t, page.route, page.text)

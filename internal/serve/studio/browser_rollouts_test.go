@@ -109,6 +109,8 @@ func TestAnswersInABrowser(t *testing.T) {
 	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	dir := t.TempDir()
 	long := answered(t, filepath.Join(dir, "r"))
+	answered(t, filepath.Join(dir, "s"))
+	unchanged(t, filepath.Join(dir, "even"))
 	rows, err := trace.ReadStep(filepath.Join(dir, "r", rundir.Traces), 4)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +128,8 @@ func TestAnswersInABrowser(t *testing.T) {
 		{"rollouts", func(t *testing.T) { filtersRollouts(t, w) }},
 		{"group", func(t *testing.T) { differ(t, w) }},
 		{"answers", func(t *testing.T) { comparesAnswers(t, w) }},
+		{"answers of runs", func(t *testing.T) { comparesRuns(t, w) }},
+		{"telephone", func(t *testing.T) { stacks(t, w, tokens) }},
 		{"time", func(t *testing.T) { opensRollout(t, w) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -188,7 +192,7 @@ func filtersRollouts(t *testing.T, w *window) {
 	w.until(t, says("<script>window.pwned=1</script>"))
 	w.until(t, says("1 rollout failed in these explorer steps"))
 	w.until(t, says("1 answer of these explorer steps was dropped before the trainer"))
-	w.until(t, says("task d, run 0: dropped by advantage, no valid reward: no number"))
+	w.until(t, says("task d, answer 0: dropped by advantage, no valid reward: no number"))
 }
 
 // Where no train step is kept, or one without answers, the newest failures are there.
@@ -266,6 +270,78 @@ func comparesAnswers(t *testing.T, w *window) {
 	w.showDark(t, "answers?run=r", "wrong → right 1")
 	w.show(t, "rollouts?run=r&step=4&which=wrong", "1 of 2")
 	w.until(t, says("✗ wrong"))
+}
+
+// unchanged writes two evaluations with the same answers, of which one is wrong.
+func unchanged(t *testing.T, dir string) {
+	t.Helper()
+	w, err := trace.New(trace.Options{Dir: filepath.Join(dir, rundir.Traces), Say: func(line string) { t.Error(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := range int64(2) {
+		run, one, nought := int64(0), 1.0, 0.0
+		w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: step, Rows: []trace.Evaluated{
+			{Taskset: "few", Run: &run, Prompt: "2+2=?", Truth: "4", Response: "4", Reward: &one, Step: step, ModelVersion: step},
+			{Taskset: "few", Row: 1, Run: &run, Prompt: "3+3=?", Truth: "6", Reward: &nought, Step: step, ModelVersion: step,
+				Response: "<think>" + strings.Repeat("so many thoughts ", 400) + "</think>it is 7"},
+		}})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// comparesRuns: answers of two runs are right or wrong at the same time, and none becomes so. Where nothing differs, the page
+// begins with what is wrong; of a long answer it shows the end.
+func comparesRuns(t *testing.T, w *window) {
+	w.show(t, "answers?run=r&run=s", "B wrong 1")
+	w.until(t, "document.querySelector('.segments [aria-pressed=true]').innerText === 'B wrong 1'")
+	for _, text := range []string{"only A right 0", "A r · step 4: 1 of 2 right", "B s · step 4: 1 of 2 right"} {
+		w.until(t, says(text))
+	}
+	if value[bool](t, w, says("right → wrong")) {
+		t.Error("an answer of a run becomes one of another run")
+	}
+	w.do(t, chromedp.Click(chromedp.CSS(".row button[aria-label='Swap A and B']")))
+	w.until(t, says("A s · step 4"))
+	w.show(t, "answers?run=r&run=s&a=r%400", "only A right 1")
+	w.show(t, "answers?run=even", "wrong now 1")
+	w.until(t, "document.querySelector('.segments [aria-pressed=true]').innerText === 'wrong now 1'")
+	w.until(t, "document.querySelectorAll('.held article').length === 1")
+	answer := value[string](t, w, "document.querySelector('.held .given .text').innerText")
+	if !strings.HasSuffix(answer, "it is 7") || strings.Contains(answer, "<think>") {
+		t.Errorf("the answer is shown as %q", answer)
+	}
+	const again = "document.querySelector('.held .given:last-child a').getAttribute('href')"
+	if link := value[string](t, w, again); link != "#/talk?run=even&version=1&ask=3%2B3%3D%3F&shade=1" {
+		t.Errorf("to ask again leads to %s", link)
+	}
+}
+
+// stacks: a window of a telephone shows of each answer its question, the right answer and its end; the tokens begin with the
+// least likely one.
+func stacks(t *testing.T, w *window, tokens string) {
+	w.do(t, chromedp.EmulateViewport(400, 800))
+	w.show(t, "rollouts?run=r&step=4", "right answer: 2")
+	w.until(t, "document.querySelectorAll('.stacked').length === 2")
+	first := value[string](t, w, "document.querySelector('.stacked').innerText")
+	for _, text := range []string{"a/b", "answer 0", "✓ right", "word", "<b>bold</b>"} {
+		if !strings.Contains(first, text) {
+			t.Errorf("the row lacks %q: %q", text, first)
+		}
+	}
+	w.isNarrow(t, "rollouts")
+	w.show(t, tokens, "Least likely:")
+	w.until(t, says("Group a/b")+" && "+says("answer 0"))
+	w.isNarrow(t, "tokens")
+	w.do(t, chromedp.EmulateViewport(1100, 640))
+	w.until(t, "document.querySelector('.token-panel td.logprobs').innerText === '-2.25'")
+	w.until(t, says("template"))
+	w.show(t, "rollouts?run=r&step=4", "end of the answer")
+	if value[bool](t, w, "document.querySelector('.stacked') !== null") {
+		t.Error("a wide window stacks its rows")
+	}
 }
 
 // opensRollout: a rollout in the lanes leads to its tokens.

@@ -147,6 +147,16 @@ func TestTalkInABrowser(t *testing.T) {
 	w.choose(t, 0, 1, "base")
 	value[bool](t, w, "document.querySelector('.seat button.primary').click() || true")
 	w.until(t, says("base of sums/grpo: there is no model models/tiny"))
+	// Another page has a question, and wants the weights that gave an answer.
+	const question = "document.querySelector('.ask textarea').value === 'And 4 + 5?'"
+	w.show(t, "talk?run=sums%2Fgrpo&version=30&ask=And+4+%2B+5%3F", "Add a second model")
+	w.until(t, "location.hash.endsWith('&model=global_step_30') && "+question)
+	if value[bool](t, w, says("may answer otherwise")) {
+		t.Error("the page warns of the weights that somebody wants")
+	}
+	w.show(t, "talk?run=sums%2Fgrpo&version=7&ask=And+4+%2B+5%3F", "The weights of step 7, which gave that answer, are not kept")
+	w.until(t, "location.hash.endsWith('&model=global_step_60')")
+	w.choose(t, 0, 1, "global_step_30")
 	// Two models are chosen at once.
 	w.show(t, "talk?run=sums%2Fgrpo&run=sums%2Fgrpo", "Remove the second model")
 	w.until(t, "location.hash.endsWith('&model=global_step_60&model=global_step_60')")

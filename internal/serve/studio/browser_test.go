@@ -279,7 +279,7 @@ func sideBySide(t *testing.T, w *window) {
 		w.until(t, fmt.Sprintf("document.querySelectorAll('.beside article.chosen').length === %d", column+1))
 	}
 	w.until(t, "document.querySelector('.difference del')?.innerText === '7' && document.querySelector('.difference ins')?.innerText === '8'")
-	w.until(t, says("sums/lr1e-5_seed1, run 1"))
+	w.until(t, says("to seed1, answer 1"))
 }
 
 // opensStep: a click on a curve opens the rollouts of that step, also where the axis has the optimizer steps.
@@ -322,7 +322,7 @@ func keys(t *testing.T, w *window) {
 			[]string{"Keys", "Remove: " + both, "Search metrics", "Over", "Smooth", "logarithmic", "Remove: actor/grad_norm", "actor/grad_norm"}},
 		{firstTokens, "three and four", "document.querySelector('.lines span')",
 			[]string{"Keys", "step 20", "at token 11", "Shade by", "spaces", "as messages", "The tokens. The arrow keys move.",
-				"▾ user · 3 tokens"}},
+				"▾ user · 2 tokens + 1 of the template"}},
 	} {
 		w.show(t, page.route, page.text)
 		w.until(t, page.ready)

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"path/filepath"
+	"strconv"
 
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 const minCompared, maxCompared = 2, 16 // runs
@@ -38,7 +41,10 @@ func (s *curves) compare(r *http.Request) (any, error) {
 		t, _, damage, err := s.files.update(dir, wanted, rundir.Mark{})
 		return t, cmp.Or(err, damage)
 	}
-	c, err := report.CompareNamed(source, r.URL.Query().Get("metric"), ids, dirs...)
+	q := r.URL.Query()
+	asked := report.Asked{Metric: q.Get("metric"), AtBest: q.Get("by") == "best", Alone: q.Get("alone") == "1",
+		Names: ids, Tables: source, Rows: s.runs.rows}
+	c, err := asked.Compare(dirs...)
 	switch {
 	case errors.Is(err, report.ErrNoRecords), errors.Is(err, fs.ErrNotExist):
 		return nil, notFound{err}
@@ -47,6 +53,30 @@ func (s *curves) compare(r *http.Request) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	c.Apart, c.Differences, c.Metrics, c.Notes = list(c.Apart), list(c.Differences), list(c.Metrics), list(c.Notes)
+	c.Apart, c.Differences, c.Metrics, c.Best, c.Notes = list(c.Apart), list(c.Differences), list(c.Metrics), list(c.Best), list(c.Notes)
 	return c, nil
+}
+
+// rows reads the answers of the evaluation at a step that the stage in a directory keeps; none if it keeps none.
+func (s *runs) rows(dir string, step int64) ([]*trace.Held, error) {
+	root, err := s.root()
+	if err != nil {
+		return nil, err
+	}
+	id, err := filepath.Rel(root, dir)
+	if err != nil {
+		return nil, err
+	}
+	if id = filepath.ToSlash(id); id == "." {
+		id = whole
+	}
+	f, err := s.open(id)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := f.evaluated(strconv.FormatInt(step, 10), "")
+	if errors.As(err, new(notFound)) { // it was not kept
+		return nil, nil
+	}
+	return answers, err
 }

@@ -2,6 +2,7 @@ package studio
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // comparable writes runs of two settings and two seeds, whose rewards differ by seed.
@@ -79,6 +81,56 @@ func TestCompare(t *testing.T) {
 	put(t, dir, "new/trace/x", "")
 	if c := got[report.Comparison](t, s, path+"&run=new"); len(c.Notes) == 0 || c.Notes[0] != "without a step, so left out: new" {
 		t.Errorf("notes %q", c.Notes)
+	}
+}
+
+// Two runs of one seed are compared over the rows that both answered, which the studio reads as the command does.
+func TestCompareOverRows(t *testing.T) {
+	dir, s := site(t, "")
+	for i, name := range []string{"p/a", "p/b"} {
+		right := 4 - 2*i
+		put(t, dir, name+"/monitor/config.yaml", fmt.Sprintf("seed: 1\nalgorithm: {optimizer: {lr: 1e-%d}}\n", i+3))
+		put(t, dir, name+"/monitor/metrics.jsonl", line(0, "explorer", `"eval/few/accuracy/mean@1":0,"eval/model_version":0`)+
+			line(4, "explorer", fmt.Sprintf(`"eval/few/accuracy/mean@1":%g,"eval/model_version":4`, float64(right)/4)))
+		for step, right := range map[int64]int{0: 0, 4: right} {
+			var rows []trace.Evaluated
+			for row := range 4 {
+				repeat, reward := int64(0), 0.0
+				if row < right {
+					reward = 1
+				}
+				rows = append(rows, trace.Evaluated{Taskset: "few", Row: int64(row), Run: &repeat, Prompt: "q", Reward: &reward,
+					Parts: trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, reward))})
+			}
+			data, err := trace.EvaluatedFile(rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, dir, fmt.Sprintf("%s/trace/evaluated/step-%d.parquet", name, step), string(data))
+		}
+	}
+	const path = "compare?run=p%2Fa&run=p%2Fb&metric=eval/few/accuracy/mean@1"
+	for _, query := range []string{path, path + "&by=best&alone=1"} {
+		shown := got[report.Comparison](t, s, query)
+		if of := shown.Metrics[0].Values[1].More; of == nil || of.Over != "rows" || of.N != 4 || of.Mean != -.5 || *of.High <= 0 {
+			t.Errorf("%s: the difference is %+v", query, of)
+		}
+		best := shown.Best
+		if len(best) != 2 || best[0].Run != "p/a" || best[0].Gain == nil || best[0].Gain.N != 4 || best[1].More == nil || !best[0].IsStart {
+			t.Errorf("%s: best %+v", query, best)
+		}
+	}
+	printed, err := report.Compare("eval/few/accuracy/mean@1", filepath.Join(dir, "p/a"), filepath.Join(dir, "p/b"))
+	if shown := got[report.Comparison](t, s, path); err != nil || !reflect.DeepEqual(shown.Metrics, printed.Metrics) {
+		t.Errorf("the studio shows %+v, the command %+v, %v", shown.Metrics, printed.Metrics, err)
+	}
+	outside := t.TempDir() // a link leads nowhere
+	file := filepath.Join(dir, "p/a/trace/evaluated/step-4.parquet")
+	if err := errors.Join(os.Rename(file, filepath.Join(outside, "x")), os.Symlink(filepath.Join(outside, "x"), file)); err != nil {
+		t.Skip(err)
+	}
+	if shown := got[report.Comparison](t, s, path); shown.Best[1].More != nil {
+		t.Errorf("it follows a link: %+v", shown.Best[1].More)
 	}
 }
 

@@ -99,13 +99,15 @@ type stageSetting struct {
 type configs struct {
 	runs     *runs
 	planOf   func(*config.Config) (*config.Plan, error)
+	absent   func(*config.Config) error // as of [Server.Absent]
 	advice   func(dir string, load func(overrides ...string) (*config.Config, error)) (any, error)
 	all      []Template
 	planning *sync.Mutex
 }
 
-// check answers what is wrong with a configuration, and what it sets. It opens and starts nothing.
-func check(_ *http.Request, in configRequest) (any, error) {
+// check answers what is wrong with a configuration, models and data that are not here among it, and what it sets. It
+// starts nothing.
+func (s *configs) check(_ *http.Request, in configRequest) (any, error) {
 	reply := checked{Warnings: []problem{}, Stages: []stageSetting{}}
 	cfg, err := in.parse()
 	reply.Errors = problemsOf(err)
@@ -132,6 +134,9 @@ func check(_ *http.Request, in configRequest) (any, error) {
 			name = cfg.Stages[i].StageName
 		}
 		reply.Stages = append(reply.Stages, stageSetting{name, set.flat})
+	}
+	if s.absent != nil {
+		reply.Errors = problemsOf(s.absent(cfg))
 	}
 	return reply, nil
 }

@@ -8,18 +8,8 @@ import (
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
-// Evaluation is what the evaluations of a run say: its first metric, as [report.MainMetric] has it, at the
-// first, the best and the last step that have it.
-type Evaluation struct {
-	Name  string `json:"name"`
-	First Number `json:"first"`
-	Best  Number `json:"best"` // of a trained version, if one was evaluated
-	Step  int64  `json:"step"` // of the best value
-	// Version is that of the weights with the best value: the train step that made them.
-	Version int64  `json:"version"`
-	Last    Number `json:"last"`
-	Falls   bool   `json:"falls"` // less is better
-}
+// Evaluation is what the evaluations of a run say of the metric by which it is judged.
+type Evaluation = report.Evaluation
 
 // evaluated is the evaluation of a metrics.jsonl, until that changes.
 type evaluated struct {
@@ -38,7 +28,7 @@ func (f *runFiles) evaluation(monitors []string) (best *Evaluation) {
 		if !ok || !known.modified.Equal(at) {
 			t, _, _, _ := f.files.update(dir, isEvaluated, rundir.Mark{}) // the summary tells an error
 			f.files.trim()
-			known = evaluated{at, evaluationIn(&t)}
+			known = evaluated{at, report.EvaluationIn(&t, "")}
 			f.evals[dir] = known
 		}
 		if e := known.by; e != nil && (best == nil || report.ByWeight(e.Name, best.Name) < 0 ||
@@ -51,36 +41,3 @@ func (f *runFiles) evaluation(monitors []string) (best *Evaluation) {
 
 // isEvaluated reports whether a metric is read to judge a run.
 func isEvaluated(name string) bool { return report.IsEvaluation(name) || name == rundir.EvalVersion }
-
-// evaluationIn returns the first metric that is an evaluation; nil without one.
-func evaluationIn(t *rundir.Table) (e *Evaluation) {
-	for _, name := range t.Names {
-		if report.IsEvaluation(name) && len(t.Column(name).Records) > 0 && (e == nil || report.ByWeight(name, e.Name) < 0) {
-			e = &Evaluation{Name: name, Falls: report.Better(name, 0, 1)}
-		}
-	}
-	if e == nil {
-		return nil
-	}
-	versions := map[uint32]int64{} // by record
-	for i, of := 0, t.Column(rundir.EvalVersion); i < len(of.Records); i++ {
-		versions[of.Records[i]] = int64(of.Values[i])
-	}
-	column := t.Column(e.Name)
-	for i, record := range column.Records {
-		step := t.Steps[record]
-		version, ok := versions[record]
-		if !ok {
-			version = step
-		}
-		v := column.Values[i]
-		if i == 0 {
-			e.First, e.Best, e.Step, e.Version = Number(v), Number(v), step, version
-		}
-		if e.Version == 0 && version > 0 || (e.Version == 0) == (version == 0) && report.Better(e.Name, v, float64(e.Best)) {
-			e.Best, e.Step, e.Version = Number(v), step, version
-		}
-		e.Last = Number(v)
-	}
-	return e
-}

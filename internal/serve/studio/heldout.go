@@ -25,6 +25,7 @@ type heldAnswer struct {
 	Reason   string          `json:"reason"`
 	Verdict  trace.Verdict   `json:"verdict"`
 	Tokens   int64           `json:"response_tokens"`
+	Version  int64           `json:"model_version"` // of the weights that sampled it
 }
 
 // heldPair is the answers of two evaluations to a row.
@@ -66,8 +67,8 @@ func (f *runFiles) heldOut() ([]trace.EvaluationFile, error) {
 	return trace.Evaluations(dir)
 }
 
-// evaluated reads an evaluation of a run.
-func (f *runFiles) evaluated(name string) ([]*trace.Held, error) {
+// evaluated reads an evaluation of a run; of all tasksets, or of one.
+func (f *runFiles) evaluated(name, taskset string) ([]*trace.Held, error) {
 	all, err := f.heldOut()
 	if err != nil {
 		return nil, err
@@ -80,11 +81,12 @@ func (f *runFiles) evaluated(name string) ([]*trace.Held, error) {
 		return nil, notFound{fmt.Errorf("%s is no file of the run", all[i].Path)}
 	}
 	rows, err := trace.ReadEvaluated(all[i].Path)
+	rows = slices.DeleteFunc(rows, func(r trace.Evaluated) bool { return taskset != "" && r.Taskset != taskset })
 	return trace.HeldOf(rows), err
 }
 
 // answers answers with the answers of two evaluations side by side, each a run and the name of its evaluation. A side
-// without a name has none.
+// without a name has none. A request may name the taskset that it wants.
 func (s *traces) answers(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	ids, names := q["run"], q["at"]
@@ -101,7 +103,7 @@ func (s *traces) answers(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if read[i], err = f.evaluated(names[i]); err != nil {
+		if read[i], err = f.evaluated(names[i], q.Get("taskset")); err != nil {
 			return nil, err
 		}
 		sides[i] = &heldSide{id, names[i], len(read[i]), trace.RightOf(read[i])}
@@ -121,8 +123,8 @@ func (s *traces) answers(r *http.Request) (any, error) {
 func heldPairOf(p trace.Pair) heldPair {
 	h := p.Any()
 	out := heldPair{Change: p.Change, Taskset: h.Taskset, Row: h.Row, Repeat: h.Number, A: heldAnswerOf(p.A), B: heldAnswerOf(p.B)}
-	out.Prompt, _ = cutText(h.Prompt, maxShown)
-	out.Truth, _ = cutText(h.Truth, maxShown)
+	out.Prompt, _ = cutMiddle(h.Prompt, maxShown)
+	out.Truth, _ = cutMiddle(h.Truth, maxShown)
 	return out
 }
 
@@ -130,8 +132,9 @@ func heldAnswerOf(h *trace.Held) *heldAnswer {
 	if h == nil {
 		return nil
 	}
-	a := &heldAnswer{Parts: object(string(h.Parts)), Reason: h.Reason, Verdict: h.Verdict, Tokens: h.ResponseTokens}
-	a.Response, a.Cut = cutText(h.Response, maxShown)
+	a := &heldAnswer{Parts: object(string(h.Parts)), Reason: h.Reason, Verdict: h.Verdict, Tokens: h.ResponseTokens,
+		Version: h.ModelVersion}
+	a.Response, a.Cut = cutMiddle(h.Response, maxShown)
 	if a.Cut = a.Cut || len(h.Chat) > maxChat; h.Chat != "" && len(h.Chat) <= maxChat && json.Valid([]byte(h.Chat)) {
 		a.Chat = json.RawMessage(h.Chat)
 	}

@@ -76,6 +76,12 @@ func TestAnswersOfEvaluations(t *testing.T) {
 			t.Errorf("%s: %+v", c.query, got)
 		}
 	}
+	for taskset, n := range map[string]int{"few": 3, "other": 0} {
+		var got reply
+		if read("/api/v1/answers?run=a&at=4&run=a&at=8&which=all&taskset="+taskset, &got); got.B.N != n || len(got.Pairs) != n {
+			t.Errorf("taskset %s: %+v", taskset, got)
+		}
+	}
 	var got reply
 	read("/api/v1/answers?run=a&at=4&run=a&at=8", &got)
 	p := got.Pairs[0]

@@ -156,6 +156,44 @@ func (r *recorder) traced(steps ...int) {
 	}
 }
 
+// answered keeps the answers of evaluations to 200 held-out rows, of which so many are right: one that only this seed has
+// right, and one that is long; and to one of another taskset, of an agent.
+func (r *recorder) answered(seed, right int, steps ...int64) {
+	r.t.Helper()
+	w, err := trace.New(trace.Options{Dir: filepath.Join(r.dir, rundir.Traces), Say: func(line string) { r.t.Error(line) }})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, step := range steps {
+		run, one, nought := int64(0), 1.0, 0.0
+		rows := []trace.Evaluated{
+			{Prompt: "What is 3 + 4?", Truth: "7", Response: "<think>three and four make 8</think>The answer is 8", Reward: &nought},
+			{Prompt: "What is 5 + 4?", Truth: "9", Response: "The answer is 9", Reward: &one},
+			{Prompt: "How many lamps can I buy for 100 €?", Truth: "12", Reward: &nought,
+				Response: "<think>" + strings.Repeat("a lamp costs 8 €, ", 200) + "</think>You can buy 13."},
+			{Prompt: "What do they cost?", Truth: "96", Response: "96 €", Reward: &one,
+				Chat: `[{"role":"user","content":"What do they cost?"},{"role":"tool","content":"96"},{"role":"assistant","content":"96 €"}]`},
+		}
+		if seed > 0 && step > 20 {
+			rows[0].Response, rows[0].Reward = "<think>three and four make 7</think>The answer is 7", &one
+		}
+		for i := range rows {
+			rows[i].Parts = trace.JSON(fmt.Sprintf(`{"accuracy":%g}`, *rows[i].Reward))
+			rows[i].Taskset, rows[i].Row, rows[i].Run, rows[i].Step, rows[i].ModelVersion = "held_out", int64(i), &run, step, step
+		}
+		rows[3].Taskset = "prices"
+		left := right
+		for _, row := range rows[:3] {
+			left -= int(*row.Reward)
+		}
+		rows = append(rows, sums(step, 3, left)...)
+		w.Evaluation(trace.Evaluation{Who: trace.OfRun, Step: step, Rows: rows})
+	}
+	if err := w.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // written waits until a step is on the disk: a trace leaves out what comes faster than it can write.
 func (r *recorder) written(step int) {
 	r.t.Helper()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/trinity-go/trinity/internal/trace"
 )
@@ -185,10 +186,28 @@ func chatOf(a *trace.Answer, texts map[int32]string) []trace.Said {
 // cut shortens the texts for the table.
 func (r *Rollout) cut() {
 	for _, text := range []*string{&r.Prompt, &r.Truth, &r.Response} {
-		short, cut := cutText(*text, maxShown)
+		short, cut := cutMiddle(*text, maxShown)
 		*text, r.Cut = short, r.Cut || cut
 	}
 }
+
+// cutMiddle shortens a text to this many characters, and reports whether it did. More of the end stays than of the
+// beginning, because there the question is asked and the final answer given.
+func cutMiddle(text string, most int) (string, bool) {
+	if utf8.RuneCountInString(text) <= most {
+		return text, false
+	}
+	begin, _ := cutText(text, most/4)
+	end := len(text)
+	for range most - most/4 - utf8.RuneCountInString(gap) {
+		_, size := utf8.DecodeLastRuneInString(text[:end])
+		end -= size
+	}
+	return begin + gap + text[end:], true
+}
+
+// gap stands in the place of what a list leaves out of a text.
+const gap = "\n…\n"
 
 // rollout answers with one rollout and the numbers of its tokens.
 func (s *traces) rollout(r *http.Request, f *runFiles) (any, error) {

@@ -82,6 +82,22 @@ type table struct {
 	Damaged []string
 }
 
+// What a list leaves out of a text is its middle: the final answer is at its end.
+func TestTextsKeepTheirEnds(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"", 20, ""}, {"0123456789", 10, "0123456789"}, {"0123456789abc", 12, "012\n…\n789abc"},
+		{"éééé so it is é\xff7", 12, "ééé\n…\nis é\xff7"},
+	} {
+		if got, cut := cutMiddle(c.text, c.most); got != c.want || cut != (got != c.text) {
+			t.Errorf("%q: %q %v, want %q", c.text, got, cut, c.want)
+		}
+	}
+}
+
 // A step's rollouts come with what the server measures, and a rollout with every token. What a model
 // wrote stays text.
 func TestRollouts(t *testing.T) {
@@ -97,7 +113,9 @@ func TestRollouts(t *testing.T) {
 	}
 	one, two := all.Rollouts[0], all.Rollouts[1]
 	if one.ID != "3/a/b c/1/0" || one.Prompt != hostile || !one.Cut || len([]rune(one.Response)) != maxShown ||
-		*one.Reward != 0.5 || string(one.Parts) != `{"accuracy":0.5}` || one.Staleness != 2 || *one.Advantage != 2 || *one.KL != 0.5 ||
+		!strings.HasSuffix(one.Response, "étale") || *one.Reward != 0.5 ||
+		string(one.Parts) != `{"accuracy":0.5}` || one.Staleness != 2 ||
+		*one.Advantage != 2 || *one.KL != 0.5 ||
 		len(one.Flags) != 0 {
 		t.Errorf("%+v", one)
 	}

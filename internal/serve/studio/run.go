@@ -28,9 +28,9 @@ type Run struct {
 	Group       string  `json:"group"`
 	Name        string  `json:"name"`
 	State       State   `json:"state"`
-	Waiting     string  `json:"waiting"` // for whom
-	Error       string  `json:"error"`   // that it failed with
-	Algorithm   string  `json:"algorithm"`
+	Waiting     string  `json:"waiting"`   // for whom
+	Error       string  `json:"error"`     // that it failed with
+	Algorithm   string  `json:"algorithm"` // its type, and the parts that are none of its own
 	Mode        string  `json:"mode"`
 	Model       string  `json:"model"`
 	Step        int64   `json:"step"`
@@ -46,6 +46,7 @@ type Run struct {
 	Placed
 
 	Evaluation *Evaluation `json:"evaluation"` // null without one
+	Tasksets   int         `json:"tasksets"`   // that the run evaluates
 	Weights    *Weights    `json:"weights"`    // null without a checkpoint
 	Warnings   []string    `json:"warnings"`   // the newest lines with which it warned
 }
@@ -136,7 +137,8 @@ func (f *runFiles) summary() (*Run, []string) {
 	set, err := f.settings()
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
-	run.Algorithm, run.Mode, run.Model = set.value("algorithm.algorithm_type"), set.value("mode"), set.value("model.model_path")
+	run.Algorithm, run.Mode, run.Model = set.algorithm(), set.value("mode"), set.value("model.model_path")
+	run.Tasksets = set.tasksets()
 	parts, pace := map[string]rundir.Part{}, 0.0
 	var began, wrote, touched time.Time // wrote is what the files tell, and touched when they changed, as those of a copy all did
 	described := false

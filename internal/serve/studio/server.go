@@ -35,6 +35,8 @@ type Server struct {
 	Control string
 	Program []string                                   // runs a configuration; its path and settings come after it
 	Plan    func(*config.Config) (*config.Plan, error) // plans a run on this machine
+	// Absent returns an error about models and data that a run needs and that are not on this machine; nil looks for none.
+	Absent func(*config.Config) error
 	// Advise simulates a run with the times in its directory, and returns what bounds a step as JSON has it.
 	// load reads its configuration with other settings.
 	Advise    func(dir string, load func(overrides ...string) (*config.Config, error)) (any, error)
@@ -59,7 +61,7 @@ func (s *Server) Handler() http.Handler {
 	found, planning := &runs{dir: s.Dir, files: newCache(s.Disk)}, new(sync.Mutex) // one plan at a time: it measures the machine
 	s.traces = newTraces(found, s.Disk)
 	curves, traces := newCurves(found, s.Every), s.traces
-	configs := &configs{found, s.Plan, s.Advise, s.Templates, planning}
+	configs := &configs{found, s.Plan, s.Absent, s.Advise, s.Templates, planning}
 	starts := &starts{runs: found, program: s.Program, running: map[string]*child{}}
 	talking := &talking{found, &s.talks, s.Talker, planning}
 	data := newData(found, s.Data)
@@ -97,7 +99,7 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("GET /api/v1/runs/{run}/metrics", writer(curves.metrics))
 	api.Handle("GET /api/v1/runs/{run}/live", writer(curves.live))
 	for pattern, answer := range map[string]http.Handler{
-		"config/check":      posted(s.Control, check),
+		"config/check":      posted(s.Control, configs.check),
 		"config/plan":       posted(s.Control, configs.plan),
 		"annotations":       posted(s.Control, annotations.begin),
 		"runs":              posted(s.Control, starts.start),

@@ -9,9 +9,11 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // settings are what a run's configuration sets to another value than the default.
@@ -114,3 +116,35 @@ func (s *settings) value(key string) string {
 	}
 	return defaults()[key]
 }
+
+// algorithm returns the algorithm type, and those of its parts that are none of its own: "grpo · advantage rloo".
+func (s *settings) algorithm() string {
+	name := s.value("algorithm.algorithm_type")
+	own, err := registry.Parts(trinity.Algorithm{Type: name})
+	if err != nil {
+		own = &trinity.Algorithm{} // a plug-in of another program
+	}
+	out := name
+	for _, part := range []struct{ key, own string }{
+		{"advantage_fn", own.Advantage}, {"policy_loss_fn", own.PolicyLoss}, {"kl_penalty_fn", own.KLPenalty}, {"kl_loss_fn", own.KLLoss},
+		{"entropy_loss_fn", own.Entropy}, {"sample_strategy", own.SampleStrategy},
+	} {
+		if v := s.value("algorithm." + part.key); v != "" && v != part.own { // "" leaves the type's own
+			out += fmt.Sprintf(" · %s %s", strings.ReplaceAll(strings.TrimSuffix(part.key, "_fn"), "_", " "), v)
+		}
+	}
+	return out
+}
+
+// tasksets returns how many sets of rows the run evaluates.
+func (s *settings) tasksets() int {
+	all := map[string]bool{}
+	for key := range s.flat {
+		if set := evaluatedSet.FindString(key); set != "" {
+			all[set] = true
+		}
+	}
+	return len(all)
+}
+
+var evaluatedSet = regexp.MustCompile(`^buffer\.(explorer_input\.eval_tasksets|trainer_input\.eval_buffers)\.[^.]+\.`)

@@ -37,6 +37,7 @@ type Thinking struct {
 // ToolChoice says whether a reply may or must call tools.
 type ToolChoice struct {
 	DisableParallelToolUse bool   `json:"disable_parallel_tool_use,omitzero"` // at most one call
+	Name                   string `json:"name,omitzero"`                      // of the tool
 	Type                   string `json:"type"`                               // auto, any, tool or none
 }
 

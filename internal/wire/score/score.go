@@ -74,9 +74,17 @@ func CheckParts(parts map[string]float64) error {
 		return fmt.Errorf("want at most %d parts, none of them called reward", maxParts)
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		if !partName.MatchString(name) {
-			return fmt.Errorf("a part is called %.70q: want a letter, then letters, digits, _, - and ., at most 64 in all", name)
+		if err := CheckName(name); err != nil {
+			return fmt.Errorf("a part is %w", err)
 		}
+	}
+	return nil
+}
+
+// CheckName returns an error unless a name can be that of a part or a metric.
+func CheckName(name string) error {
+	if !partName.MatchString(name) {
+		return fmt.Errorf("called %.70q: want a letter, then letters, digits, _, - and ., at most 64 in all", name)
 	}
 	return nil
 }

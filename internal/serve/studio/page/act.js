@@ -29,7 +29,7 @@ export function Actions({ run, control, onEnd }) {
     ${control && works && stopping && html`<button title=${t("act.now.title")} onClick=${act("now", () => api.stop(run.id, true))}>${t("act.now")}</button>`}
     ${control && RESTS.includes(run.state) && html`<button disabled=${asked === "resume" + run.state} title=${t("act.resume.title")}
       onClick=${act("resume", () => api.resume(run.id))}>${t("act.resume")}</button>`}
-    ${control && html`<a href=${href("config", { clone: run.id, run: run.id })}>${t("act.clone")}</a>`}
+    ${control && html`<a href=${href("config", { run: run.id })}>${t("act.clone")}</a>`}
     ${control && html`<a href=${href("talk", { run: run.id })}>${t("page.talk")}</a>`}
     <a href=${href("log", { run: run.id })}>${t("page.log")}</a>
   </span>`;

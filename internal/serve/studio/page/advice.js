@@ -38,7 +38,7 @@ function Plan({ run, plan: { advice, current, recommended } }) {
     </tbody></table>
     ${advice.gain > 0 ? html`<p>${t("advice.gain", { gain: percent(advice.gain), then: t("advice.bound." + advice.then) })}</p>
       <pre class="mono" tabindex="0">${plain(advice.settings)}</pre>
-      <p><a href=${href("config", { clone: run, run })}>${t("act.clone")}</a></p>` : html`<p>${t("advice.nogain")}</p>`}
+      <p><a href=${href("config", { run })}>${t("act.clone")}</a></p>` : html`<p>${t("advice.nogain")}</p>`}
     <p>${t("advice.else")}</p>
     <ul>${advice.keys.map((key) => html`<li><code>${plain(key)}</code>${known.includes(key) && ": " + t("advice.key." + key)}</li>`)}
       ${advice.more_staleness && html`<li>${t("advice.staler")}</li>`}</ul>`;

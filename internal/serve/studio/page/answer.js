@@ -1,6 +1,7 @@
 // What the pages Rollouts, Group and Tokens say of an answer.
 import { html, useState } from "./vendor/preact.js";
 import { Text, number, plain, visible } from "./parts.js";
+import { endAt } from "./diff.js";
 import { href } from "./route.js";
 import { local, t } from "./words.js";
 
@@ -16,7 +17,13 @@ export const groupOf = (run, step, of) => href("group", { run, step, task: of.ta
 /** rewarded returns the reward as a number; null without a valid one. @param {Rollout} of */
 export const rewarded = (of) => of.reward === null ? null : Number(of.reward);
 
-/** named says which answer to its task it is. @param {Rollout} of */
+/** placed reads the ID of an answer, as trinity.ExperienceID writes it; null for another text. @param {string} id */
+export function placed(id) {
+  const [, step, task, run, turn] = /^(\d+)\/(.*)\/(\d+)\/(\d+)$/s.exec(id) || [];
+  return step ? { explore_step: Number(step), task, run: Number(run), turn: Number(turn) } : null;
+}
+
+/** named says which answer to its task it is. @param {{run: number, turn: number}} of */
 export const named = (of) => t("answer.run", { run: of.run }) + (of.turn ? " · " + t("answer.turn", { turn: of.turn }) : "");
 
 /** partsIn writes numbers by name; what is no object is shown as it is. @param {Record<string, number | string> | string} of */
@@ -32,37 +39,39 @@ export const Mark = ({ of }) => signs[of.verdict] &&
 /** A shared beginning shorter than this is not cut: there is room for it. */
 const leastCut = 24;
 
-/** begins returns where a text of a list begins to be shown, of which others share this much. @param {string} text @param {number} start */
-export function begins(text, start) {
-  if (start < leastCut || start >= text.length) return 0;
+/** fromThere is a text of a list without its beginning, of which others share this much. @param {string} text @param {number} start */
+export function fromThere(text, start) {
+  if (start < leastCut || start >= text.length) return text;
   const word = text.lastIndexOf(" ", start - 8);
-  return word > start - leastCut ? word + 1 : start;
+  return "… " + text.slice(word > start - leastCut ? word + 1 : start);
 }
 
-/** fromThere is a text without what others share of its beginning. @param {string} text @param {number} start */
-export const fromThere = (text, start) => begins(text, start) ? "… " + text.slice(begins(text, start)) : text;
+/** How many characters of a long text show its end. */
+const mostEnd = 600;
 
 /**
- * Cut shows a text from where others differ; the beginning comes back when somebody wants it.
+ * Cut shows a text, of which others share this much of the beginning; of a long one the end, which has the final answer, until somebody
+ * wants the beginning.
  * @param {{text: string, start: number}} props
  */
 export function Cut({ text, start }) {
-  const [whole, open] = useState(false), [limit, more] = useState(1500);
-  const from = whole ? 0 : begins(text, start), end = Math.max(limit, start);
+  const [whole, open] = useState(false), [limit, more] = useState(20000);
+  const shared = start < text.length ? start : 0; // texts that are the same are not dim
+  const from = whole ? 0 : endAt(text, mostEnd), end = from + limit;
   const says = t("answer.beginning");
   return html`<div class="text" dir="auto">${from > 0 && html`
     <button class="link" title=${says} aria-label=${says} onClick=${() => open(true)}>…</button>${" "}`}<span
-    class="common">${visible(text.slice(from, start))}</span>${visible(text.slice(start, end))}
+    class="common">${visible(text.slice(from, shared))}</span>${visible(text.slice(Math.max(from, shared), end))}
     ${text.length > end && html`
       <button class="link" onClick=${() => more(10 * limit)}>${t("app.more", { n: text.length - end })}</button>`}</div>`;
 }
 
 /** Truth is the right answer to a task. @param {{truth: string}} props */
 export const Truth = ({ truth }) => truth ? html`<p class="truth">${t("answer.truth")}:${" "}
-  <b dir="auto" title=${plain(truth)}>${begun(truth, 600)}</b></p>` : null;
+  <b dir="auto" title=${plain(truth)}>${ended(truth, 600)}</b></p>` : null;
 
-/** begun is the beginning of a long text. @param {string} text @param {number} most */
-const begun = (text, most) => plain(text.slice(0, most)) + (text.length > most ? "…" : "");
+/** ended is the end of a long text. @param {string} text @param {number} most */
+const ended = (text, most) => (text.length > most ? "… " : "") + plain(text.slice(endAt(text, most)));
 
 /** Flags are the marks of an answer, each in words. @param {{of: Rollout}} props */
 export function Flags({ of }) {
@@ -92,7 +101,7 @@ export function Facts({ run, step, of }) {
   const fact = (key, value) => html`<div><dt>${t("answer." + key)}</dt><dd>${value}</dd></div>`;
   const parts = partsIn(of.reward_parts);
   return html`<div class="posed">${of.prompt && html`<p><span class="muted">${t("answer.question")}:</span>${" "}
-      <span dir="auto" title=${plain(of.prompt)}>${begun(of.prompt, 300)}</span></p>`}
+      <span dir="auto" title=${plain(of.prompt)}>${ended(of.prompt, 300)}</span></p>`}
     <${Truth} truth=${of.truth} /></div>
   <dl class="facts">
     ${fact("task", html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>`)}

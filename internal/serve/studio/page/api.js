@@ -80,11 +80,11 @@ export const rollouts = (id, step, signal, q) => json(`${runPath(id)}/steps/${st
 export const evaluations = (id, signal) => json(runPath(id) + "/evaluations", {}, signal);
 
 /**
- * answers are those of two evaluations to the same held-out rows.
+ * answers are those of two evaluations to the same held-out rows, of all tasksets or of one.
  * @typedef {{run: string, at: string}} Side
- * @type {(a: Side, b: Side, which: string, q: string, signal?: AbortSignal) => Promise<HeldOutAnswers>}
+ * @type {(a: Side, b: Side, of: {which: string, q: string, taskset: string}, signal?: AbortSignal) => Promise<HeldOutAnswers>}
  */
-export const answers = (a, b, which, q, signal) => json("answers", { run: [a.run, b.run], at: [a.at, b.at], which, q }, signal);
+export const answers = (a, b, of, signal) => json("answers", { run: [a.run, b.run], at: [a.at, b.at], ...of }, signal);
 
 /** failures are the newest of a run, at most limit. @type {(id: string, limit?: number, signal?: AbortSignal) => Promise<Failed>} */
 export const failures = (id, limit, signal) => json(runPath(id) + "/failures", { limit }, signal);
@@ -156,8 +156,12 @@ export async function live(id, since, on, signal) {
 /** How many runs one compares at most. */
 export const MOST_COMPARED = 16;
 
-/** compare compares runs as `trinity compare` does; with a metric the groups are sorted by it, best first. @type {(ids: string[], metric: string, signal?: AbortSignal) => Promise<Comparison>} */
-export const compare = (ids, metric, signal) => json("compare", { run: ids, metric: metric || undefined }, signal);
+/**
+ * compare compares runs as `trinity compare` does; with a metric the groups are sorted by it, best first.
+ * @type {(ids: string[], of: {metric: string, by: string, alone: boolean}, signal?: AbortSignal) => Promise<Comparison>}
+ */
+export const compare = (ids, { metric, by, alone }, signal) => json("compare", { run: ids, metric: metric || undefined, by,
+  alone: alone ? 1 : undefined }, signal);
 
 /**
  * groups are runs that differ in their names and seeds alone.

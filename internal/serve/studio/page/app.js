@@ -13,7 +13,8 @@
 
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
-import { keysNow, plain, useData, useEvery } from "./parts.js";
+import { named, placed } from "./answer.js";
+import { keysNow, plain, runName, short, useData, useEvery } from "./parts.js";
 import { go, href, parse } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { local, ready, speak, spoken, t } from "./words.js";
@@ -54,7 +55,7 @@ setTheme(localStorage.getItem("theme") || "auto");
 
 function App() {
   const [{ route, query }, show] = useState(parse(location.hash));
-  const [, draw] = useState(0);
+  const [, draw] = useState(0), known = useRuns(route === "runs" ? [] : query.getAll("run"));
   const [menu, setMenu] = useState(false);
   const about = useData(api.about, []), books = useData(api.annotations, []);
   const hidden = about.value && !about.value.control ? ["config", "talk"] : [];
@@ -67,7 +68,9 @@ function App() {
     return () => removeEventListener("hashchange", changed);
   }, []);
   useShellKeys(query, help);
-  useEffect(() => { document.title = [t("page." + route), ...query.getAll("run").map(plain), t("app.title")].join(" · "); });
+  useEffect(() => {
+    document.title = [t("page." + route), ...query.getAll("run").map((id) => nameIn(known, id)), t("app.title")].join(" · ");
+  });
   return html`
     <a class="skip" href="#main" onClick=${(/** @type {any} */ e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>${t("app.skip")}</a>
     <header>
@@ -85,7 +88,7 @@ function App() {
       </span>
     </header>
     <${Health} />
-    <${Where} route=${route} query=${query} />
+    <${Where} route=${route} query=${query} known=${known} />
     <main id="main" tabindex="-1"><h1 class="sr">${pages[route] && t("page." + route)}</h1><${Page} key=${route + spoken()} route=${route} query=${query} /></main>
     <${Help} dialog=${help} />`;
 }
@@ -102,14 +105,32 @@ function Page({ route, query }) {
   return html`<div class="page"><${loaded.value} query=${query} go=${go} /></div>`;
 }
 
-/** Where shows what is looked at: a run, its step, a task, a rollout. @param {{route: string, query: URLSearchParams}} props */
-function Where({ route, query }) {
-  const [run, ...others] = query.getAll("run"), step = query.get("step"), task = query.get("task"), rollout = query.get("rollout");
+/** useRuns returns all runs by id, if some are looked at; a run has its name among the others of its sweep. @param {string[]} ids */
+function useRuns(ids) {
+  const runs = useData(async (signal) => new Map(ids.length ? (await api.runs(signal)).runs.map((run) => [run.id, run]) : []), [ids]);
+  return runs.value ?? new Map();
+}
+
+/** nameIn is what pages call a run. @param {Map<string, Run>} known @param {string} id */
+function nameIn(known, id) {
+  const run = known.get(id);
+  return plain(run ? runName(run) : short(id));
+}
+
+/**
+ * Where shows what is looked at: a run, its step, a task, an answer.
+ * @param {{route: string, query: URLSearchParams, known: Map<string, Run>}} props
+ */
+function Where({ route, query, known }) {
+  const [run, ...others] = query.getAll("run"), step = query.get("step"), answer = placed(query.get("rollout") || "");
+  const task = answer ? answer.task : query.get("task"), explored = answer ? answer.explore_step : query.get("explore_step");
   if (!run || others.length || !pages[route] || route === "runs") return null;
-  const steps = [html`<a href=${href("curves", { run })}>${plain(run)}</a>`];
+  const steps = [html`<a href=${href("curves", { run })} title=${plain(run)}>${nameIn(known, run)}</a>`], sweep = known.get(run)?.sweep;
+  if (sweep) steps.unshift(html`<a href=${href("runs", { open: "sweep:" + sweep })} title=${plain(sweep)}>${
+    plain(sweep.split("/").pop() ?? "")}</a>`);
   if (step) steps.push(html`<a href=${href("rollouts", { run, step })}>${t("step.n", { step: plain(step) })}</a>`);
-  if (task) steps.push(html`<a href=${href("group", { run, step, task, explore_step: query.get("explore_step") })}>${t("page.group")} ${plain(task)}</a>`);
-  if (rollout) steps.push(html`<span>${plain(rollout)}</span>`);
+  if (task) steps.push(html`<a href=${href("group", { run, step, task, explore_step: explored })}>${t("page.group")} ${plain(task)}</a>`);
+  if (answer) steps.push(html`<span>${named(answer)}</span>`);
   return html`<nav class="where" aria-label=${t("app.where")}>${steps.map((s, i) => html`${i > 0 && html`<i aria-hidden="true"> › </i>`}${s}`)}</nav>`;
 }
 

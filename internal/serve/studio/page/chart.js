@@ -105,11 +105,18 @@ export function Chart({ name, curves, axis, smooth, log, range, theme, lit = "",
   const shape = JSON.stringify([curves.map((c) => [c.label, c.colour, c.dash, !!c.points.low]), axis, smooth > 0, log, theme, width > 0, drawn && drawn.series.map((s) => s.points?.show)]);
   useEffect(() => {
     if (!drawn) return;
-    plot.current = new uPlot(optionsOf(now, width, log, axis), drawn.data, at.current);
-    return () => plot.current.destroy();
+    const u = plot.current = new uPlot(optionsOf(now, at.current.clientWidth || width, log, axis), drawn.data, at.current);
+    const watch = new ResizeObserver(() => { // the plot has the width of its card, whatever was drawn meanwhile
+      const wide = at.current?.clientWidth;
+      if (wide && wide !== u.width) u.setSize({ width: wide, height: HEIGHT });
+    });
+    watch.observe(at.current);
+    return () => {
+      watch.disconnect();
+      u.destroy();
+    };
   }, [shape]);
   useEffect(() => { if (plot.current && drawn && plot.current.data !== drawn.data) plot.current.setData(drawn.data); }, [drawn]);
-  useEffect(() => { if (plot.current && width) plot.current.setSize({ width, height: HEIGHT }); }, [width]);
   useEffect(() => {
     const at = lit && drawn ? drawn.of.findIndex((/** @type {Curve | null} */ c) => c?.label === lit) : -1;
     plot.current?.setSeries(at > 0 ? at : null, { focus: true });

@@ -4,6 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Editor } from "./editor.js";
 import { Loaded, plain, useData } from "./parts.js";
+import { href } from "./route.js";
 import { nodeAt, treeOf } from "./schema.js";
 import { Missing, Templates } from "./templates.js";
 import { Token, isTokenMissing } from "./token.js";
@@ -17,45 +18,66 @@ const FIELDS = ["name", "model.model_path", "buffer.explorer_input.taskset.path"
   "buffer.batch_size", "buffer.train_batch_size", "algorithm.optimizer.lr", "buffer.total_steps", "model.max_prompt_tokens", "model.max_response_tokens", "trainer.save_interval", "seed"];
 
 /** @typedef {import("./yaml.js").Entry} Entry */
-/** @typedef {{text: string, overrides: string, clone: string, template?: string}} Draft */
+/** @typedef {{text: string, overrides: string, template?: string}} Draft */
 
-/** @returns {Draft | null} */
-function kept() {
-  try { return JSON.parse(sessionStorage.getItem("config") || "null"); } catch { return null; }
+/** What is written to begin with a run stays apart from what is written for that of another one, or of none. @param {string} run */
+const keyOf = (run) => run ? "config:" + run : "config";
+
+/** @param {string} run @returns {Draft | null} */
+function kept(run) {
+  try { return JSON.parse(sessionStorage.getItem(keyOf(run)) || "null"); } catch { return null; }
 }
+
+/** @param {string} run @param {Draft} draft */
+const keep = (run, draft) => sessionStorage.setItem(keyOf(run), JSON.stringify(draft));
 
 /** @param {PageProps} props */
 export function Config({ query, go }) {
-  const about = useData(api.about, []), schema = useData(api.schema, []), templates = useData(api.templates, []), runs = useData(api.runs, []);
-  const [draft, write] = useState(/** @type {Draft} */ (kept() ?? { text: "", overrides: "", clone: "" }));
-  const clone = query.get("clone") || "", area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  const tree = useMemo(() => schema.value ? treeOf(schema.value.keys, schema.value.plugins) : null, [schema.value]);
-  const set = (/** @type {Partial<Draft>} */ part) => write((before) => ({ ...before, ...part }));
-  const cloned = useData(async (signal) => clone && clone !== draft.clone ? api.configOf(clone, signal) : null, [clone]);
-  useEffect(() => sessionStorage.setItem("config", JSON.stringify(draft)), [draft]);
-  useEffect(() => {
-    if (cloned.value && runs.value) set({ text: renamed(cloned.value.text, runs.value.runs), overrides: cloned.value.overrides.join("\n"), clone, template: "" });
-  }, [cloned.value, runs.value]);
-  useEffect(() => {
-    if (templates.value && !draft.text && !clone && templates.value.templates.length) set({ text: templates.value.templates[0].text });
-  }, [templates.value]);
-  const { checked, problems, planned, isOld, busy, failed, plan, start } = useChecks(draft, go);
+  const about = useData(api.about, []), schema = useData(api.schema, []), runs = useData(api.runs, []), all = query.getAll("run");
   if (about.value && !about.value.control) return html`<p class="panel">${t("config.readonly")}</p>`;
+  if (!schema.value || !runs.value) return html`<${Loaded} data=${schema.error ? schema : runs} />`;
+  const run = all.length === 1 ? all[0] : "";
+  const against = query.get("against") ?? all[0] ?? "";
+  return html`<${Written} key=${run} ...${{ run, against, schema: schema.value, runs: runs.value.runs, go }} />`;
+}
+
+/**
+ * Written is the configuration of a run under a new name, or one that begins with a template, while it is being written.
+ * @param {{run: string, against: string, schema: Awaited<ReturnType<typeof api.schema>>, runs: Run[], go: Go}} props
+ */
+function Written({ run, against, schema, runs, go }) {
+  const [draft, write] = useState(/** @type {Draft} */ (kept(run) ?? { text: "", overrides: "" }));
+  const templates = useData(api.templates, []), area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const tree = useMemo(() => treeOf(schema.keys, schema.plugins), [schema]);
+  const set = (/** @type {Partial<Draft>} */ part) => write((before) => ({ ...before, ...part }));
+  const cloned = useData(async (signal) => run && !draft.text ? api.configOf(run, signal) : null, [run]);
+  useEffect(() => { if (draft.text) keep(run, draft); }, [draft]);
+  useEffect(() => {
+    if (cloned.value) set({ text: renamed(cloned.value.text, runs), overrides: cloned.value.overrides.join("\n") });
+  }, [cloned.value]);
+  useEffect(() => {
+    if (templates.value && !draft.text && !run && templates.value.templates.length) set({ text: templates.value.templates[0].text });
+  }, [templates.value]);
+  const { checked, problems, planned, isOld, isFresh, busy, failed, plan, start } = useChecks(draft, go);
   if (isTokenMissing(failed)) return html`<${Token} />`;
-  if (!schema.value) return html`<${Loaded} data=${schema} />`;
-  const against = query.get("run") || "", wrong = problems.some((p) => !p.warning);
+  const wrong = problems.some((p) => !p.warning);
   return html`
     <div class="row">
       <${Templates} all=${templates.value ? templates.value.templates : []} onChoose=${(/** @type {Template} */ of) => {
-        set({ text: unused(of.text, runs.value ? runs.value.runs : []), overrides: "", clone: "", template: of.name });
-        go("", { clone: null }, { replace: true });
+        const next = { text: unused(of.text, runs), overrides: "", template: of.name };
+        if (!run) return write(next);
+        keep("", next);
+        go("", { run: null });
       }} />
-      <select aria-label=${t("config.clone")} value="" onChange=${(/** @type {any} */ e) => e.target.value && go("", { clone: e.target.value, run: e.target.value })}>
-        <option value="">${t("config.clone")}</option>${runs.value && runs.value.runs.map((run) => html`<option value=${run.id}>${plain(run.id)}</option>`)}</select>
+      <select aria-label=${t("config.clone")} value="" onChange=${(/** @type {any} */ { target }) =>
+        target.value && go("", { run: target.value, against: null })}>
+        <option value="">${t("config.clone")}</option>${runs.map((of) => html`<option value=${of.id}>${plain(of.id)}</option>`)}</select>
+      ${run && draft.text && html`<span class="muted">${t("config.from", { run: plain(run), name: plain(nameIn(draft.text)) })}</span>`}
+      ${run && kept("") && html`<a href=${href("config")}>${t("config.own")}</a>`}
       <span class="grow"></span>
       <button onClick=${() => download(draft.text)}>${t("config.download")}</button>
       <button disabled=${busy} title="Ctrl-Enter" onClick=${plan}>${t("config.check")}</button>
-      <button class="primary" disabled=${busy || !checked || wrong} onClick=${start}>${t("config.start")}</button>
+      <button class="primary" disabled=${busy || !isFresh || wrong} onClick=${start}>${t("config.start")}</button>
     </div>
     <${Missing} of=${templates.value && templates.value.templates.find((of) => of.name === draft.template)} text=${draft.text} />
     ${cloned.error && html`<p class="error" role="alert">${plain(local(cloned.error.message))}</p>`}
@@ -66,20 +88,21 @@ export function Config({ query, go }) {
     <div class="config">
       <section>
         <${Editor} ...${{ text: draft.text, onText: (/** @type {string} */ text) => set({ text }), onRun: plan, problems, schema: tree, area }} />
-        <${Problems} problems=${problems} checked=${!!checked} onGo=${(/** @type {number} */ line) => jump(area.current, line)} />
+        ${!cloned.error && html`<${Problems} problems=${problems} checked=${!!checked}
+          onGo=${(/** @type {number} */ line) => jump(area.current, line)} />`}
         ${draft.overrides !== "" && html`<label class="overrides">${t("config.overrides")}
           <textarea rows="3" class="mono" value=${draft.overrides} onInput=${(/** @type {any} */ e) => set({ overrides: e.target.value })}></textarea></label>`}
       </section>
       <aside>
         <${Fields} text=${draft.text} onText=${(/** @type {string} */ text) => set({ text })} tree=${tree} />
-        <${Difference} id=${against} runs=${runs.value ? runs.value.runs : []} checked=${checked} go=${go} />
+        <${Difference} id=${against} runs=${runs} checked=${checked} go=${go} />
       </aside>
     </div>`;
 }
 
 /** useChecks checks the text when nobody has typed for a moment, plans it and starts it when asked. @param {Draft} draft @param {Go} go */
 function useChecks(draft, go) {
-  const [checked, setChecked] = useState(/** @type {Checked | null} */ (null));
+  const [checked, setChecked] = useState(/** @type {Checked & {key: string} | null} */ (null));
   const [planned, setPlanned] = useState(/** @type {{text: string, errors: Problem[], key: string} | null} */ (null));
   const [failed, fail] = useState(/** @type {Error | null} */ (null));
   const [busy, work] = useState(false);
@@ -88,7 +111,7 @@ function useChecks(draft, go) {
     if (!draft.text) return setChecked(null);
     const ending = new AbortController();
     const timer = setTimeout(() => {
-      api.check(body, ending.signal).then((reply) => { setChecked(reply); fail(null); }, (error) => ending.signal.aborted || fail(error));
+      api.check(body, ending.signal).then((reply) => { setChecked({ ...reply, key }); fail(null); }, (error) => ending.signal.aborted || fail(error));
     }, PAUSE);
     return () => { clearTimeout(timer); ending.abort(); };
   }, [key]);
@@ -102,7 +125,7 @@ function useChecks(draft, go) {
   /** @type {Problem[]} */
   const problems = checked ? [...checked.errors, ...(planned && !isOld ? planned.errors : []), ...checked.warnings.map((w) => ({ ...w, warning: true }))] : [];
   return {
-    checked, problems, planned, isOld, busy, failed,
+    checked, problems, planned, isOld, busy, failed, isFresh: !!checked && checked.key === key,
     plan: during(async () => setPlanned({ ...await api.plan(body), key })),
     start: during(async () => go("log", { run: (await api.start(body)).id })),
   };
@@ -189,11 +212,12 @@ function Difference({ id, runs, checked, go }) {
   const rows = run.value && mine ? differences(/** @type {any} */ ([run.value, { settings: mine.settings }])) : [];
   const shown = (/** @type {unknown} */ v) => v === undefined ? "–" : plain(typeof v === "string" ? v : JSON.stringify(v));
   return html`<section><h2>${t("config.difference")}</h2>
-    <select aria-label=${t("config.difference")} value=${id} onChange=${(/** @type {any} */ e) => go("", { run: e.target.value || null }, { replace: true })}>
+    <select aria-label=${t("config.difference")} value=${id} onChange=${(/** @type {any} */ e) => go("", { against: e.target.value || null }, { replace: true })}>
       <option value="">${t("choose.run")}</option>${runs.map((r) => html`<option value=${r.id}>${plain(r.id)}</option>`)}</select>
     ${run.error && html`<p class="error">${plain(local(run.error.message))}</p>`}
     ${mine && !rows.length && html`<p class="muted">${t("compare.same")}</p>`}
     ${rows.length > 0 && html`<div class="table compare"><table><thead><tr><th scope="col">${t("compare.key")}</th><th scope="col">${t("config.there")}</th><th scope="col">${t("config.here")}</th></tr></thead>
-      <tbody>${rows.map(({ key, values }) => html`<tr key=${key}><th scope="row" class="mono" title=${plain(key)}>${plain(key)}</th>${values.map((v) => html`<td title=${shown(v)}>${shown(v)}</td>`)}</tr>`)}</tbody></table></div>`}
+      <tbody>${rows.map(({ key, values }) => html`<tr key=${key}><th scope="row" class="mono" title=${plain(key)}>${
+        key.split(/(?<=[._])/).map((part) => html`${plain(part)}<wbr />`)}</th>${values.map((v) => html`<td title=${shown(v)}>${shown(v)}</td>`)}</tr>`)}</tbody></table></div>`}
   </section>`;
 }

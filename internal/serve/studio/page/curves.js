@@ -102,15 +102,15 @@ export function Curves({ query, go }) {
   const real = ids.filter((id) => known.has(id)), [lit, light] = useState("");
   const named = useData(async (signal) => real.length > 1 ? api.groups(real, signal) : null, [real]);
   const theme = useTheme();
-  const looks = looksOf(ids, view.band && named.value ? named.value.groups : null, new Map(real.map((id, i) => [id,
-    named.value?.labels[i] ?? short(id)])));
+  const labels = new Map(real.map((id, i) => [id, named.value?.labels[i] ?? short(id)]));
+  const looks = looksOf(ids, view.band && named.value ? named.value.groups : null, labels);
   const charts = useMemo(() => chosen.map((name) => ({ name, curves: curvesOf(name, shown, looks, store, view.axis, known) })), [version, JSON.stringify([chosen, shown, view.axis, looks]), known.size]);
   const reset = () => go("", { from: null, to: null });
   const hide = (/** @type {string[]} */ runs) => go("", { hide: runs.every((id) => hidden.has(id)) ? [...hidden].filter((h) =>
     !runs.includes(h)) : [...new Set([...hidden, ...runs])] }, { replace: true });
   useKeys([{ key: "0", says: t("curves.whole"), run: reset }]);
   return html`<div class="curves">
-    <${Side} ...${{ ids, known, looks, hidden, available, chosen, go, hide, light, loading: names }} />
+    <${Side} ...${{ ids, known, labels, looks, hidden, available, chosen, go, hide, light, loading: names }} />
     <section class="grow">
       <${Controls} ...${{ view, go, several: ids.length > 1, axes: ["step", "time", ...Object.keys(AXES).filter((axis) => available.includes(AXES[axis]))], reset }} />
       ${[...new Set([error, ...names.value?.failed ?? []])].filter(Boolean).map((line) => html`<p class="error" role="alert">${plain(line)}</p>`)}
@@ -118,7 +118,7 @@ export function Curves({ query, go }) {
       <${Loaded} data=${all} />
       ${!ids.length && all.value && html`<p class="panel">${t("choose.run")}: <a href="#/runs">${t("page.runs")}</a></p>`}
       ${real.length > 0 && [Weights, Warnings].map((Part) => html`<${Part} runs=${real.flatMap((id) => known.get(id) ?? [])}
-        nameOf=${(/** @type {Run} */ run) => named.value?.labels[real.indexOf(run.id)] ?? short(run.id)} />`)}
+        nameOf=${(/** @type {Run} */ run) => labels.get(run.id) ?? short(run.id)} />`)}
       <div class="charts">${charts.map(({ name, curves }) => html`<article class="panel" key=${name}>
         <header><h2 title=${plain(name)}>${plain(name)}</h2><span class="muted">${curves.length === 1 ? lastOf(curves[0]) : ""}</span>
           ${curves.length > 0 && html`<${Files} ...${{ name, curves, view }} />`}
@@ -237,10 +237,10 @@ function Controls({ view, go, several, axes, reset }) {
 
 /**
  * Side lists runs and metrics.
- * @param {{ids: string[], known: Map<string, Run>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go,
+ * @param {{ids: string[], known: Map<string, Run>, labels: Map<string, string>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go,
  *   hide: (runs: string[]) => void, light: (label: string) => void, loading: any}} props
  */
-function Side({ ids, known, looks, hidden, available, chosen, go, hide, light, loading }) {
+function Side({ ids, known, labels, looks, hidden, available, chosen, go, hide, light, loading }) {
   const [search, find] = useState("");
   const found = evaluationsFirst(available.filter(finding(search)));
   const listed = search.trim() ? found.slice(0, MOST_NAMES) : [...new Set([...chosen, ...found.slice(0, MOST_NAMES)])];
@@ -253,8 +253,7 @@ function Side({ ids, known, looks, hidden, available, chosen, go, hide, light, l
       return html`<li key=${id} class=${hidden.has(id) ? "off" : ""} onMouseEnter=${() => light(look ? look.label : "")}
         onMouseLeave=${() => light("")}>
         <label title=${plain(id)}><input type="checkbox" checked=${!hidden.has(id)} onChange=${() => hide([id])} /><i
-          style=${{ background: look ? look.colour : "" }}></i><span>${plain(look && look.runs.length === 1 ? look.label :
-            short(id))}</span></label>
+          style=${{ background: look ? look.colour : "" }}></i><span>${plain(labels.get(id) ?? short(id))}</span></label>
         ${run && html`<${State} run=${run} />`}
         <button class="link" aria-label=${`${t("curves.remove")}: ${plain(id)}`} title=${t("curves.remove")} onClick=${() => go("", { run: ids.filter((i) => i !== id) })}>×</button></li>`;
     })}</ul>

@@ -22,6 +22,15 @@ export function commonStart(texts) {
 }
 
 /**
+ * endAt returns where the last characters of a text begin, at most this many; they begin with a word if one begins soon.
+ * @param {string} text @param {number} most
+ */
+export function endAt(text, most) {
+  const at = Math.max(0, text.length - most), word = at && text.slice(at - 1, at + 40).search(/(?<=\s)\S/);
+  return word > 0 ? at - 1 + word : at + Number(isLow(text, at));
+}
+
+/**
  * isLow reports whether a text has the second half of a character there.
  * @param {string} text @param {number} at
  */

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { Bar, Damaged, Loaded, Text, number, plain, useData, useKeys, visible } from "./parts.js";
 import { Chat, Cut, Flags, Mark, Scroll, Truth, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
 import { commonStart, difference } from "./diff.js";
+import { longest } from "./measures.js";
 import { t } from "./words.js";
 
 /** Group is the page. @param {PageProps} props */
@@ -81,8 +82,8 @@ export function Card({ run, step, of, start, most, chosen, onChoose }) {
 
 /** mostOf returns the largest numbers of answers. @param {Rollout[]} answers @returns {Most} */
 export const mostOf = (answers) => ({
-  reward: Math.max(...answers.map((of) => Math.abs(rewarded(of) ?? 0))), advantage: Math.max(...answers.map((of) => Math.abs(Number(of.advantage) || 0))),
-  length: Math.max(...answers.map((of) => of.response_tokens)),
+  reward: longest(answers.map(rewarded)), advantage: longest(answers.map((of) => of.advantage)),
+  length: longest(answers.map((of) => of.response_tokens)),
 });
 
 /** Spread says in words how the rewards of the group differ. @param {{answers: Rollout[]}} props */

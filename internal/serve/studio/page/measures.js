@@ -61,6 +61,18 @@ export function disagreement(of) {
 }
 
 /**
+ * unlikeliest returns the learned tokens that were sampled with the lowest probabilities, the lowest first, at most n. What made an
+ * answer wrong is often one of them.
+ * @param {Numbered} of @param {number} n
+ */
+export function unlikeliest(of, n) {
+  const logprobs = of.streams.logprobs;
+  if (!logprobs) return [];
+  return of.mask.flatMap((learned, i) => learned && Number.isFinite(logprobs[i]) ? [i] : [])
+    .sort((a, b) => logprobs[a] - logprobs[b] || a - b).slice(0, n);
+}
+
+/**
  * clippedTokens returns the tokens that an optimizer step leaves as they are although their advantage is not 0, or null if that is
  * not known.
  * @param {Numbered} of @param {Optimized | undefined} update
@@ -122,6 +134,15 @@ export function scaled(measure, of) {
   const sorted = sizes.subarray(0, n).sort();
   const high = (n && (sorted[Math.floor(0.99 * (n - 1))] || sorted[n - 1])) || 1;
   return { ...measure, high, low: measure.kind === "signed" ? -high : 0 };
+}
+
+/**
+ * longest returns the largest size of numbers, for their bars: 0 if all are equal, so that bars would tell nothing.
+ * @param {(number | string | null | undefined)[]} values
+ */
+export function longest(values) {
+  const sizes = values.filter((v) => v !== null && v !== undefined).map(Number).filter(Number.isFinite);
+  return sizes.some((x) => x !== sizes[0]) ? Math.max(...sizes.map(Math.abs)) : 0;
 }
 
 /**

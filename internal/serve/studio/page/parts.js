@@ -109,6 +109,9 @@ export function picture(c) {
 /** short is the last two parts of a path or of a run's id. @param {string} path */
 export const short = (path) => path.replace(/\/actor\/huggingface\/?$/, "").split("/").slice(-2).join("/");
 
+/** runName is what pages call a run: the name that its sweep gives it, or the end of its id. @param {Run} run */
+export const runName = (run) => run.label ? run.label + (run.parent ? " · " + run.stage : "") : short(run.id);
+
 /** finding returns a test of texts: they must have all words of a search. @param {string} search */
 export function finding(search) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -221,6 +224,17 @@ export function useSize() {
   return [at, width, height];
 }
 
+/** useNarrow reports whether the window is as narrow as that of a telephone, for which page.css has the same bound. */
+export function useNarrow() {
+  const at = useMemo(() => matchMedia("(max-width: 640px)"), []), [narrow, set] = useState(at.matches);
+  useEffect(() => {
+    const changed = () => set(at.matches);
+    at.addEventListener("change", changed);
+    return () => at.removeEventListener("change", changed);
+  }, []);
+  return narrow;
+}
+
 /** @type {Set<{current: KeyAction[]}>} */
 const keyActions = new Set();
 
@@ -292,11 +306,14 @@ export function Spark({ values, width = 96, height = 22, label = "" }) {
     <polyline points=${path} /></svg>`;
 }
 
-/** Bar is a number as a length from 0, to the left if it is negative; max is the largest size. @param {{value: Numeric, max: number}} props */
+/**
+ * Bar is a number as a length from 0, to the left if it is negative; max is the largest size, and 0 draws nothing.
+ * @param {{value: Numeric, max: number}} props
+ */
 export function Bar({ value, max }) {
   const x = Number(value);
   if (value === null || value === undefined || !Number.isFinite(x)) return html`<span class="bar"></span>`;
-  const width = Math.min(50, 50 * Math.abs(x) / (max || 1));
+  const width = max > 0 ? Math.min(50, 50 * Math.abs(x) / max) : 0;
   return html`<span class="bar" aria-hidden="true"><i style=${{ left: (x < 0 ? 50 - width : 50) + "%", width: width + "%", background: x < 0 ? "var(--below)" : "var(--above)" }}></i></span>`;
 }
 
@@ -326,7 +343,7 @@ export function Histogram({ values, bins = 24, range = null, onRange, label }) {
   </figure>`;
 }
 
-/** The height of a row of a Table, in pixels. */
+/** The height of a row of a Table and of its head, in pixels. */
 const ROW = 34;
 
 /**
@@ -347,26 +364,27 @@ export function sorted(rows, columns, by) {
 }
 
 /**
- * Table shows rows of one height, only those that are visible. The arrows move, Enter opens, Space selects.
+ * Table shows rows of one height, tall pixels, only those that are visible. The arrows move, Enter opens, Space selects.
  * @template Row
  * @param {{columns: Column<Row>[], rows: Row[], id: (row: Row) => string, sort: string, onSort: (by: string) => void, label: string,
- *   onOpen?: (row: Row) => void, selected?: Set<string>, onSelect?: (id: string) => void, all?: boolean, onAll?: () => void, classOf?: (row: Row) => string, height?: string}} props
+ *   onOpen?: (row: Row) => void, selected?: Set<string>, onSelect?: (id: string) => void, all?: boolean, onAll?: () => void,
+ *   classOf?: (row: Row) => string, height?: string, tall?: number}} props
  */
-export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected, onSelect, all, onAll, classOf, height }) {
+export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected, onSelect, all, onAll, classOf, height, tall = ROW }) {
   const [at, , viewport] = useSize();
   const [top, scroll] = useState(0);
   const [current, move] = useState(0);
-  const first = Math.max(0, Math.floor(top / ROW) - 6), last = Math.min(rows.length, Math.ceil((top + (viewport || 800)) / ROW) + 6);
+  const first = Math.max(0, Math.floor(top / tall) - 6), last = Math.min(rows.length, Math.ceil((top + (viewport || 800)) / tall) + 6);
   const go = (/** @type {number} */ to) => {
     const next = Math.max(0, Math.min(rows.length - 1, to));
     move(next);
-    const box = at.current, y = next * ROW;
+    const box = at.current, y = next * tall;
     if (y < box.scrollTop) box.scrollTop = y;
-    if (y + 2 * ROW > box.scrollTop + box.clientHeight) box.scrollTop = y + 2 * ROW - box.clientHeight;
+    if (y + ROW + tall > box.scrollTop + box.clientHeight) box.scrollTop = y + ROW + tall - box.clientHeight;
   };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.target !== at.current || event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(viewport / ROW) - 2), row = rows[current];
+    const page = Math.max(1, Math.floor(viewport / tall) - 2), row = rows[current];
     const moves = { ArrowDown: current + 1, ArrowUp: current - 1, PageDown: current + page, PageUp: current - page, Home: 0, End: rows.length - 1 };
     if (event.key in moves) go(moves[event.key]);
     else if (event.key === "Enter" && row && onOpen) onOpen(row);
@@ -380,13 +398,14 @@ export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected
       ${c.value ? html`<button onClick=${() => onSort(direction === "descending" ? c.key : "-" + c.key)}>${c.title}<span aria-hidden="true">${
         direction ? (direction === "ascending" ? " ↑" : " ↓") : ""}</span></button>` : c.title}</th>`;
   });
-  return html`<div class="table" ref=${at} tabindex="0" role="region" aria-label=${label} style=${{ maxHeight: height }} onKeyDown=${onKeyDown}
+  return html`<div class="table" ref=${at} tabindex="0" role="region" aria-label=${label} style=${{ maxHeight: height,
+      "--row": tall + "px" }} onKeyDown=${onKeyDown}
       onScroll=${(/** @type {any} */ event) => scroll(event.currentTarget.scrollTop)}>
     <table aria-rowcount=${rows.length + 1}>
       <thead><tr>${onSelect && html`<td class="select">${onAll && html`<label title=${t("app.all")}><input type="checkbox" checked=${all}
         aria-label=${t("app.all")} onChange=${onAll} /></label>`}</td>`}${head}</tr></thead>
       <tbody>
-        ${first > 0 && html`<tr key="above" aria-hidden="true" style=${{ height: first * ROW + "px" }}></tr>`}
+        ${first > 0 && html`<tr key="above" aria-hidden="true" style=${{ height: first * tall + "px" }}></tr>`}
         ${rows.slice(first, last).map((row, i) => {
           const key = id(row), index = first + i, on = !!selected && selected.has(key);
           return html`<tr key=${key} aria-rowindex=${index + 2} aria-selected=${on} class=${(classOf ? classOf(row) : "") + (index === current ? " current" : "") + (on ? " selected" : "")}
@@ -395,7 +414,7 @@ export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected
             ${columns.map((c) => html`<td class=${cellClass(c)}>${c.cell(row, index)}</td>`)}
           </tr>`;
         })}
-        ${last < rows.length && html`<tr key="below" aria-hidden="true" style=${{ height: (rows.length - last) * ROW + "px" }}></tr>`}
+        ${last < rows.length && html`<tr key="below" aria-hidden="true" style=${{ height: (rows.length - last) * tall + "px" }}></tr>`}
       </tbody>
     </table>
     ${!rows.length && html`<p class="muted">${t("app.none")}</p>`}

@@ -1,9 +1,11 @@
 // Rollouts: the answers of a train step that the trace has, and the rollouts that failed.
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
-import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys } from "./parts.js";
+import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys, useNarrow }
+  from "./parts.js";
 import { Flags, Mark, Scroll, Truth, fromThere, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
-import { commonStart } from "./diff.js";
+import { commonStart, endAt } from "./diff.js";
+import { longest } from "./measures.js";
 import { local, roleOf, t } from "./words.js";
 
 /** What the choice "which" shows. @type {Record<string, (of: Rollout) => boolean>} */
@@ -88,7 +90,7 @@ function Answers({ run, step, all, query, go }) {
   const search = query.get("q") || "", which = query.get("which") || "all", task = query.get("task");
   const byReward = rangeOf(query.get("reward")), byLength = rangeOf(query.get("length")), sort = query.get("sort") || "";
   const rewards = useMemo(() => all.map(rewarded), [all]), lengths = useMemo(() => all.map((of) => of.response_tokens), [all]);
-  const columns = useMemo(() => columnsOf(run, step, all), [run, step, all]), found = useSearch(run, step, all, search);
+  const columns = useMemo(() => columnsOf(run, step, all), [run, step, all]), found = useSearch(run, step, all, search), narrow = useNarrow();
   const rows = useMemo(() => {
     const wanted = search.toLowerCase(), most = Math.max(...rewards.map((r) => r ?? -Infinity)), longest = Math.max(...lengths);
     const shown = all.filter((of) => (kinds[which] || kinds.all)(of) && (!task || of.task === task) &&
@@ -121,7 +123,8 @@ function Answers({ run, step, all, query, go }) {
       ${filtered && html`<button onClick=${() => filter({ q: null, which: null, task: null, reward: null, length: null })}>${
         t("rollouts.unfilter")}</button>`}
     </div>
-    <${Table} columns=${columns} rows=${rows} id=${(of) => of.id} sort=${sort} onSort=${(by) => filter({ sort: by })}
+    <${Table} columns=${narrow ? stacked(columns) : columns} tall=${narrow ? STACKED : undefined}
+      rows=${rows} id=${(of) => of.id} sort=${sort} onSort=${(by) => filter({ sort: by })}
       label=${t("page.rollouts")} onOpen=${(of) => go("tokens", { run, step, rollout: of.id })}
       classOf=${(of) => of.reason ? "invalid" : of.dropped ? "dropped" : ""} height="62vh" />`;
 }
@@ -156,6 +159,27 @@ function useSearch(run, step, all, search) {
 const lineOf = (text, start) => html`<span class="one-line" dir="auto" title=${plain(text.slice(0, 2000))}>${
   plain(fromThere(text, start).slice(0, 160).replace(/\s+/g, " "))}</span>`;
 
+/** endOf is the end of a text in a line of the table: the final answer is there. @param {string} text */
+const endOf = (text) => html`<span class="one-line end" title=${plain(text.slice(endAt(text, 2000)))}><bdi>${
+  plain(text.slice(endAt(text, 200)).trim().replace(/\s+/g, " "))}</bdi></span>`;
+
+/** The height of a row that has its cells below one another. */
+const STACKED = 100;
+
+/**
+ * stacked puts what one must see of an answer into one column, for a window of a telephone.
+ * @param {Column<Rollout>[]} columns @returns {Column<Rollout>[]}
+ */
+function stacked(columns) {
+  const cell = (/** @type {string} */ key, /** @type {Rollout} */ of) => columns.find((c) => c.key === key)?.cell(of, 0);
+  return [{ key: "answer", title: t("rollouts.answer"), cell: (of) => html`<div class="stacked">
+    <span>${cell("task", of)} · ${cell("answer", of)} ${cell("verdict", of)} <span class="muted">${t("answer.reward")} ${
+      number(of.reward)}</span> ${cell("flags", of)}</span>
+    <span>${cell("question", of)}</span>
+    <span>${of.truth && html`${t("answer.truth")}: <b dir="auto">${plain(of.truth.slice(endAt(of.truth, 80)))}</b>`}</span>
+    ${cell("text", of)}</div>` }];
+}
+
 /**
  * columnsOf returns the columns that at least one answer fills.
  * @param {string} run @param {number} step @param {Rollout[]} all @returns {Column<Rollout>[]}
@@ -165,11 +189,9 @@ function columnsOf(run, step, all) {
   /** @type {Map<string, Rollout[]>} */
   const groups = new Map();
   for (const of of all) groups.set(keyOf(of), [...groups.get(keyOf(of)) || [], of]);
-  const starts = new Map([...groups].map(([key, of]) => [key, commonStart(of.map((one) => one.response))]));
   const asked = commonStart([...new Set(all.map((of) => of.prompt))]);
   const means = new Map([...groups].map(([key, of]) => [key, of.reduce((sum, one) => sum + (rewarded(one) ?? 0), 0) / of.length]));
-  const most = Math.max(...all.map((of) => Math.abs(rewarded(of) ?? 0)));
-  const mostAdvantage = Math.max(...all.map((of) => Math.abs(Number(of.advantage) || 0)));
+  const most = longest(all.map(rewarded)), mostAdvantage = longest(all.map((of) => of.advantage));
   const numeric = (value) => value === null ? null : Number(value);
   const empty = new Set([
     !all.some((of) => Object.keys(of.reward_parts || {}).length > 1) && "parts", all.every((of) => of.advantage === null) && "advantage",
@@ -183,14 +205,14 @@ function columnsOf(run, step, all) {
       cell: (of) => html`<a href=${tokensOf(run, step, of.id)}>${named(of)}</a>` },
     { key: "task", title: t("answer.task"), value: (of) => of.task,
       cell: (of) => html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>` },
-    { key: "question", title: t("answer.question"), wide: true,
+    { key: "question", title: t("answer.question"),
       cell: (of) => lineOf(of.prompt, asked) },
     { key: "truth", title: t("answer.truth"), value: (of) => of.truth,
-      cell: (of) => lineOf(of.truth, 0) },
+      cell: (of) => endOf(of.truth) },
     { key: "verdict", title: t("rollouts.verdict"), value: (of) => ["wrong", "invalid", "", "right"].indexOf(of.verdict),
       cell: (of) => html`<${Mark} of=${of} />` },
     { key: "text", title: t("rollouts.text"),
-      cell: (of) => lineOf(of.response, starts.get(keyOf(of)) ?? 0) },
+      cell: (of) => endOf(of.response) },
     { key: "reward", title: t("answer.reward"), align: "right", value: rewarded,
       cell: (of) => html`<span title=${partsIn(of.reward_parts)}>${number(of.reward)} <${Bar} value=${of.reward} max=${most} /></span>` },
     { key: "group", title: t("rollouts.group"), align: "right", wide: true, value: (of) => means.get(keyOf(of)) ?? 0,

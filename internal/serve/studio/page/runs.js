@@ -9,7 +9,7 @@ import { href } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { local, t } from "./words.js";
 import { CopyButton } from "./copy.js";
-import { bestOf, chatWith } from "./weights.js";
+import { bestOf, improves, warned } from "./weights.js";
 
 const RELOAD = 4000; // milliseconds
 
@@ -59,16 +59,30 @@ function rowsOf(runs, isOpen, order) {
         open: isOpen(`${kind}:${id}`) } :
       { id: members[0].id, kind: "run", depth, name: members[0].label || members[0].id, run: members[0], runs: members, open: false }));
   };
-  const stages = (/** @type {Run[]} */ of, /** @type {number} */ depth) => order(gather(of, depth, (run) => run.parent,
+  const stages = (/** @type {Run[]} */ of, /** @type {number} */ depth, arrange = order) => arrange(gather(of, depth, (run) => run.parent,
     "stages")).flatMap((row) => row.open ?
     [row, ...order(row.runs.map((run) => ({ id: run.id, kind: /** @type {const} */ ("run"), depth: depth + 1, name: run.stage, run,
       runs: [run], open: false })))] : [row]);
   const loose = gather(runs, 0, (run) => run.sweep, "sweep"), single = loose.filter((row) => row.kind === "run").map((row) => row.run);
   return order([...loose.filter((row) => row.kind === "sweep"), ...gather(single, 0, (run) => run.parent, "stages")]).flatMap((row) => {
     if (!row.open) return [row];
-    return row.kind === "sweep" ? [row, ...stages(row.runs, 1)] : stages(row.runs, 0);
+    return row.kind === "sweep" ? [row, ...stages(row.runs, 1, (of) => order(bestFirst(of)))] : stages(row.runs, 0);
   });
 }
+
+/** bestFirst puts rows in the order of their best evaluations; without one, of their rewards or losses. @param {Row[]} rows */
+function bestFirst(rows) {
+  const goodOf = (/** @type {Row} */ row) => {
+    const run = bestOf(row.runs), e = run?.evaluation;
+    if (e) return [2, Number(e.best) * (e.falls ? -1 : 1)];
+    const reward = Number(row.run.reward ?? NaN);
+    return Number.isFinite(reward) ? [1, isLoss(row.run) ? -reward : reward] : [0, 0];
+  };
+  return rows.map((row) => ({ row, good: goodOf(row) })).sort((a, b) => b.good[0] - a.good[0] || b.good[1] - a.good[1]).map((x) => x.row);
+}
+
+/** @param {Run} run */
+const isLoss = (run) => run.reward_name.endsWith("loss");
 
 /** @param {PageProps} props */
 export function Runs({ query, go }) {
@@ -149,8 +163,8 @@ function settingColumns(runs, isOpen) {
 function columnsOf(remarks, edit, acts, does, runs, isOpen) {
   const named = runs.some((run) => isOpen("sweep:" + run.sweep) && run.sets.some((set) => set.key === "algorithm.algorithm_type")),
     lives = runs.some((run) => run.seconds_left !== null);
-  const loss = (/** @type {Run} */ run) => run.reward_name.endsWith("loss"), measured = runs.filter((run) => run.reward_name);
-  const measure = measured.length && measured.every(loss) ? "runs.loss" : measured.some(loss) ? "runs.either" : "runs.reward";
+  const measured = runs.filter((run) => run.reward_name);
+  const measure = measured.length && measured.every(isLoss) ? "runs.loss" : measured.some(isLoss) ? "runs.either" : "runs.reward";
   /** @type {Column<Row>[]} */
   const columns = [
     { key: "state", title: t("runs.state"), value: (row) => row.run.state,
@@ -162,8 +176,9 @@ function columnsOf(remarks, edit, acts, does, runs, isOpen) {
     { key: "actions", title: html`<span class="sr">${t("runs.actions")}</span>`, cell: (row) => html`<${Menu} key=${row.id}
       label=${`${t("runs.actions")}: ${plain(row.name)}`}>
       ${row.kind === "run" ? html`<a href=${href("curves", { run: row.id })}>${t("page.curves")}</a>
-        ${row.run.traced && html`<a href=${href("rollouts", { run: row.id })}>${t("page.rollouts")}</a><a href=${href("time",
-          { run: row.id })}>${t("page.time")}</a>`}
+        ${row.run.traced && html`<a href=${href("rollouts", { run: row.id })}>${t("page.rollouts")}</a><a href=${href("answers",
+          { run: row.id })}>${t("page.answers")}</a><a href=${href("time", { run: row.id })}>${t("page.time")}</a>`}
+        <a href=${href("data", { run: row.id })}>${t("page.data")}</a>
         <${Actions} run=${row.run} ...${acts} />` : html`<a href=${href("curves", { run: row.runs.map((run) =>
           run.id) })}>${t("page.curves")}</a>
         ${row.runs.length <= api.MOST_COMPARED && row.runs.length > 1 && html`<a href=${href("compare", { run: row.runs.map((run) =>
@@ -175,7 +190,7 @@ function columnsOf(remarks, edit, acts, does, runs, isOpen) {
       row=${row} />` },
     { key: "reward", title: t(measure), align: "right", wide: true, value: (row) => row.kind === "sweep" || row.run.reward === null ?
       null : Number(row.run.reward), cell: ({ kind, run }) => kind !== "sweep" && html`
-      <span title=${plain(run.reward_name)}>${number(run.reward, 3)}${measure === "runs.either" && loss(run) ? html` <small
+      <span title=${plain(run.reward_name)}>${number(run.reward, 3)}${measure === "runs.either" && isLoss(run) ? html` <small
         class="muted">${t("runs.loss.small")}</small>` : ""}</span>` },
     { key: "spark", title: t("runs.trend"), wide: true, cell: ({ kind, run }) => kind !== "sweep" && html`<${Spark} values=${run.spark}
       width=${72} />` },
@@ -223,21 +238,29 @@ function Name({ row, toggle }) {
     class="muted">${parts.map((p) => plain(p) + "/").join("")}</span><span>${plain(last || "")}</span></a>`;
 }
 
-/** Best is the best evaluation of runs, with its step. @param {{row: Row}} props */
+/** Best is the best evaluation of runs, with its step, and the one at the start. @param {{row: Row}} props */
 function Best({ row }) {
   const run = bestOf(row.runs), e = run?.evaluation;
   if (!run || !e) return html`<span class="muted">–</span>`;
-  const whose = row.runs.length > 1 ? ` · ${run.label || run.id}` : "";
-  return html`<span title=${plain(`${e.name}${whose}\n${t("runs.best.title", { first: number(e.first, 3), best: number(e.best, 3),
-    step: e.step, last: number(e.last, 3) })}${run.weights ? "\n" + run.weights.path : ""}`)}>
-    <small class="muted wide">${number(e.first, 3)} →</small> <b>${number(e.best, 3)}</b> <small
-      class="muted wide">${t("step.n", { step: number(e.step) })}</small></span>`;
+  const whose = row.runs.length > 1 ? ` · ${run.label || run.id}` : "", set = run.tasksets > 1 ? e.name.split("/")[1] : "";
+  const title = plain(`${e.name}${whose}\n${t("runs.best.title", { first: number(e.first, 3), best: number(e.best, 3),
+    step: e.step, last: number(e.last, 3) })}${run.weights ? "\n" + run.weights.path : ""}`);
+  const of = set && html` <small class="muted">${t("runs.best.of", { set: plain(set) })}</small>`;
+  const first = number(e.first, 3), best = number(e.best, 3);
+  if (row.runs.every((r) => !r.evaluation || r.evaluation.version > 0 && !improves(r.evaluation))) return html`<span title=${title}><span class="warn">${first} → ${best}</span>${" "}
+    <small class="warn words">${t("runs.best.none")}</small>${of}</span>`;
+  return html`<span title=${title}>${e.version > 0 && html`<small class="muted">${first} →</small>`}${" "}
+    ${improves(e) ? html`<b>${best}</b>` : best} <small class="muted wide">${t("step.n", { step: number(e.step) })}</small>${of}</span>`;
 }
 
-/** Warned counts the lines with which runs warned. @param {{runs: Run[]}} props */
+/** Warned counts the lines with which runs warned; what several runs said alike is one. @param {{runs: Run[]}} props */
 function Warned({ runs }) {
-  const lines = runs.flatMap((run) => run.warnings.map((line) => runs.length > 1 ? `${run.label || run.id}: ${local(line)}` : local(line)));
-  return lines.length > 0 && html` <span class="warn wide" title=${plain(lines.join("\n\n"))}>⚠ ${lines.length}<span class="sr"> ${
+  const kinds = warned(runs);
+  const lines = kinds.map(([{ run, line }, ...others]) => {
+    const name = run.label || run.id, many = others.length > 0 && t("weights.warned.as", { n: others.length + 1, name });
+    return (many || runs.length > 1 ? `${many || name}: ` : "") + local(line);
+  });
+  return lines.length > 0 && html` <span class="warn" title=${plain(lines.join("\n\n"))}>⚠ ${lines.length}<span class="sr"> ${
     t("weights.warnings", { n: lines.length })}</span></span>`;
 }
 

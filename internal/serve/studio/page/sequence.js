@@ -36,6 +36,33 @@ export function blocksOf(answer) {
   return blocks;
 }
 
+/** What templates call a role, in the head of a message. */
+const HEADER = /^\s*(system|developer|user|human|assistant|model|gpt|tool|ipython|function|observation|environment)\s*$/i;
+
+/**
+ * framesIn returns how many tokens of a block a template has added: its markers, and the name of the role behind the first one. What the
+ * model sampled is its own.
+ * @param {{texts: string[], special: boolean[], mask: boolean[], roles?: string[] | null}} answer @param {Block} block
+ */
+export function framesIn({ texts, special, mask, roles }, { role, from, to }) {
+  const known = !!role && !!roles && roles.some(Boolean);
+  let count = 0;
+  for (let i = from; i < to; i++) {
+    if (mask[i]) continue;
+    if (!special[i]) {
+      count += Number(known && !roles[i]);
+      continue;
+    }
+    count++;
+    let name = "", end = i + 1;
+    while (end < to && !special[end] && !mask[end] && !name.includes("\n")) name += texts[end++];
+    if (!HEADER.test(name)) continue;
+    count += end - i - 1;
+    i = end - 1;
+  }
+  return count;
+}
+
 /**
  * cellsOf returns how many columns of a monospaced font a character takes.
  * @param {number} code

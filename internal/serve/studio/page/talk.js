@@ -4,7 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import * as api from "./api.js";
 import { CopyButton } from "./copy.js";
 import { Answer } from "./said.js";
-import { Loaded, duration, number, plain, short, useData, useEvery, visible } from "./parts.js";
+import { Loaded, duration, number, plain, runName, short, useData, useEvery, visible } from "./parts.js";
 import { parse } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { Legend } from "./tokens.js";
@@ -74,7 +74,7 @@ function Talking({ query, go }) {
   /** @type {SeatProps[]} */
   const props = seats.map((run, i) => ({
     nth: i, run, name: names[i] || "", runs: runs.value ? runs.value.runs : [], loaded: models[i], act,
-    length: Number(query.get("length")) || 0, choose: (r, m, replace) => choose(i, r, m, replace),
+    length: Number(query.get("length")) || 0, version: i ? null : query.get("version"), choose: (r, m, replace) => choose(i, r, m, replace),
   }));
   return html`
     <${Loaded} data=${runs} />
@@ -92,21 +92,23 @@ function Talking({ query, go }) {
     <${Sampling} query=${query} go=${go} />
     ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(local(failed.message))}</p>`}
     <${Turns} shaded=${shaded} />
-    <${Ask} models=${models} query=${query} />`;
+    <${Ask} models=${models} runs=${runs.value ? runs.value.runs : []} query=${query} />`;
 }
 
 /**
- * @typedef {{nth: number, run: string, name: string, runs: Run[], loaded?: TalkModel, length: number,
+ * version: that of the weights which somebody wants, of the first model alone
+ * @typedef {{nth: number, run: string, name: string, runs: Run[], loaded?: TalkModel, length: number, version: string | null,
  *   act: (f: () => Promise<unknown>) => void, choose: (run: string, model: string, replace?: boolean) => void}} SeatProps
  */
 
 /** Seat chooses a model, loads it and ends it. @param {SeatProps} props */
-function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
+function Seat({ nth, run, name, runs, loaded, length, version, act, choose }) {
   const found = useData(async (signal) => run ? (await api.models(run, signal)).models : [], [run]);
   useEvery(10 * RESTS, found.again); // a run that trains writes checkpoints
   const models = found.value || [], live = loaded && loaded.state !== "ended";
+  const wanted = version && (version === "0" ? "base" : "global_step_" + version), usable = models.filter((m) => !m.why);
   useEffect(() => { // the newest is what one most likely wants
-    const first = models.find((m) => !m.why && m.kind !== "base") || models.find((m) => !m.why);
+    const first = usable.find((m) => m.name === wanted) || usable.find((m) => m.kind !== "base") || usable[0];
     if (run && !name && first) choose(run, first.name, true);
   }, [run, name, models.length]);
   const label = t(nth ? "talk.second" : "talk.first");
@@ -114,7 +116,10 @@ function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
   return html`<section class="panel seat" aria-label=${label}>
     <div class="row">
       <select aria-label=${`${t("choose.run")}, ${label}`} value=${run} onChange=${(/** @type {any} */ e) => choose(e.target.value, "")}>
-        <option value="">${t("choose.run")}</option>${runs.map((r) => html`<option value=${r.id}>${plain(r.id)}</option>`)}</select>
+        <option value="">${t("choose.run")}</option>${[...new Set(runs.map((r) => r.sweep))].map((sweep) => {
+          const of = runs.filter((r) => r.sweep === sweep).map(offered);
+          return sweep ? html`<optgroup label=${plain(sweep)}>${of}</optgroup>` : of;
+        })}</select>
       <select aria-label=${`${t("talk.model")}, ${label}`} value=${name} onChange=${(/** @type {any} */ e) => choose(run, e.target.value)}>
         <option value="">${t("talk.choose")}</option>
         ${models.map((m) => html`<option value=${m.name} disabled=${!!m.why} title=${plain(local(m.why) || m.path)}>
@@ -124,10 +129,15 @@ function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
           ${t("talk.load")}</button>`}
     </div>
     ${found.error && html`<p class="error" role="alert">${plain(local(found.error.message))}</p>`}
-    ${run && found.value && !models.some((m) => !m.why) && html`<p class="muted">${t("talk.none")}</p>`}
+    ${run && found.value && !usable.length && html`<p class="muted">${t("talk.none")}</p>`}
+    ${wanted && usable.length > 0 && name !== wanted && html`<p class="muted">${t(usable.some((m) => m.name === wanted) ? "talk.another" :
+      "talk.lost", { step: version })}</p>`}
     ${loaded && html`<${State} of=${loaded} />`}
   </section>`;
 }
+
+/** offered is a run that one may choose. @param {Run} run */
+const offered = (run) => html`<option value=${run.id} title=${plain(run.id)}>${plain(runName(run))}</option>`;
 
 /** nameOf says which model it is. @param {RunModel} of */
 function nameOf(of) {
@@ -197,13 +207,16 @@ function Copy() {
   return html`<${CopyButton} disabled=${!talked.turns.length} label=${t("talk.copy")} text=${text} />`;
 }
 
-/** Ask sends a message to all models that are ready. @param {{models: (TalkModel | undefined)[], query: URLSearchParams}} props */
-function Ask({ models, query }) {
-  const [text, set] = useState("");
+/**
+ * Ask sends a message to all models that are ready.
+ * @param {{models: (TalkModel | undefined)[], runs: Run[], query: URLSearchParams}} props
+ */
+function Ask({ models, runs, query }) {
+  const [text, set] = useState(query.get("ask") || "");
   const ready = models.some((m) => m && m.state === "ready");
   const send = () => {
     if (!text.trim() || !ready || talked.asking) return;
-    ask(text, models, query);
+    ask(text, models, runs, query);
     set("");
   };
   return html`<form class="ask" onSubmit=${(/** @type {Event} */ e) => { e.preventDefault(); send(); }}>
@@ -222,9 +235,9 @@ function Ask({ models, query }) {
 
 /**
  * ask adds a turn, and follows the answers of the models.
- * @param {string} asked @param {(TalkModel | undefined)[]} models @param {URLSearchParams} query
+ * @param {string} asked @param {(TalkModel | undefined)[]} models @param {Run[]} runs @param {URLSearchParams} query
  */
-async function ask(asked, models, query) {
+async function ask(asked, models, runs, query) {
   const ending = new AbortController();
   /** @type {Turn} */
   const turn = { asked, said: [] };
@@ -233,14 +246,17 @@ async function ask(asked, models, query) {
   talked.asking = ending;
   await Promise.all(models.map(async (model, i) => {
     if (!model || model.state !== "ready") return;
+    const of = runs.find((run) => run.id === model.run);
     /** @type {Said} */
     const said = {
-      name: `${model.model} · ${model.run}`, thought: "", text: "", tokens: [], finish: "", error: "", seconds: 0, state: "asked",
+      name: `${model.model} · ${of ? runName(of) : short(model.run)}`, thought: "", text: "", tokens: [], finish: "", error: "",
+      seconds: 0, state: "asked",
     };
     const began = performance.now();
     turn.said[i] = said;
     try {
-      await api.chat(model.id, request(before, i, asked, query), (part) => { heard(said, part); talked.changed(); }, ending.signal);
+      const context = asked === query.get("ask") ? [] : before; // a question of another page has nothing before it
+      await api.chat(model.id, request(context, i, asked, query), (part) => { heard(said, part); talked.changed(); }, ending.signal);
       said.state = "done";
     } catch (error) {
       said.state = ending.signal.aborted ? "stopped" : "failed";

@@ -2,15 +2,19 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { t } from "./words.js";
-import { Loaded, Text as FileText, color, diverging, number, plain, shade, useData, useKeys, useSize, useTheme } from "./parts.js";
+import { Loaded, Text as FileText, color, diverging, number, percent, plain, shade, useData, useKeys, useSize, useTheme } from "./parts.js";
 import { Facts, stepOf } from "./answer.js";
+import { href } from "./route.js";
 import { Lines } from "./lines.js";
-import { blocksOf, rowsOf, saidIn } from "./sequence.js";
-import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength, trainerLogprobs } from "./measures.js";
+import { blocksOf, framesIn, rowsOf, saidIn } from "./sequence.js";
+import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength, trainerLogprobs, unlikeliest } from "./measures.js";
 
 /** @typedef {import("./measures.js").Measure} Measure */
 /** @typedef {import("./measures.js").Numbered} Numbered */
 /** @typedef {import("./sequence.js").Block} Block */
+
+/** The log-probability above which a token was no choice. */
+const CERTAIN = Math.log(0.9);
 
 /** How much of a token the page shows. */
 const mostShown = 4096;
@@ -32,7 +36,8 @@ function Sequence({ answer, run, step, query, go }) {
   const [nth, setUpdate] = useState(0);
   const read = query.get("read") === "1", setRead = (on) => go("", { read: on ? 1 : null }, { replace: true });
   const [spaces, setSpaces] = useState(false);
-  const [cursor, setCursor] = useState(() => Number(query.get("at") ?? Math.max(0, of.mask.indexOf(true))));
+  const unlikely = useMemo(() => unlikeliest(of, 3).filter((i, n) => !n || (of.streams.logprobs || [])[i] < CERTAIN), [of]);
+  const [cursor, setCursor] = useState(() => Number(query.get("at") ?? unlikely[0] ?? Math.max(0, of.mask.indexOf(true))));
   const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
   const update = of.updates[nth];
   const measures = useMemo(() => measuresOf(of, update), [of, update]);
@@ -52,7 +57,7 @@ function Sequence({ answer, run, step, query, go }) {
   ]);
   return html`
     <${Facts} run=${run} step=${step} of=${answer} />
-    <${Headlines} of=${of} clipped=${clipped} go=${setCursor} nextClipped=${nextClipped} />
+    <${Headlines} answer=${answer} of=${of} unlikely=${unlikely} clipped=${clipped} go=${setCursor} nextClipped=${nextClipped} />
     <div class="row">
       ${measure && html`<label>${t("tokens.shade")} <select value=${measure.key} onChange=${(e) => go("", { by: e.target.value }, { replace: true })}>
         ${measures.map((m) => html`<option value=${m.key}>${t("tokens.by." + m.key)}</option>`)}</select></label>
@@ -67,7 +72,7 @@ function Sequence({ answer, run, step, query, go }) {
       ${measure && html`<${Chart} of=${of} measure=${measure} cursor=${cursor} point=${setPointed} choose=${setCursor} />`}
       <div class="tokens-split">
         <${Text} answer=${answer} of=${of} measure=${measure} clipped=${clipped} spaces=${spaces} cursor=${cursor} point=${setPointed} choose=${setCursor} />
-        <${Panel} answer=${answer} of=${of} update=${update} token=${pointed ?? cursor} />
+        <${Panel} answer=${answer} of=${of} update=${update} token=${pointed ?? cursor} run=${run} />
       </div>`}`;
 }
 
@@ -82,11 +87,14 @@ export function Reader({ answer }) {
   </div>`;
 }
 
-/** Headlines says how far sampler and trainer are apart, and what was clipped. @param {any} props */
-function Headlines({ of, clipped, go, nextClipped }) {
+/** Headlines says which tokens were unlikely, how far sampler and trainer are apart, and what was clipped. @param {any} props */
+function Headlines({ answer, of, unlikely, clipped, go, nextClipped }) {
   const apart = useMemo(() => disagreement(of), [of]);
   const learned = of.mask.filter(Boolean).length;
   return html`<p class="headlines">
+    ${unlikely.length > 0 && html`<span>${t("tokens.unlikely")} ${unlikely.map((/** @type {number} */ i, /** @type {number} */ n) => html`${
+      n ? ", " : ""}<button class="link" onClick=${() => go(i)}>${plain(JSON.stringify(answer.texts[i].slice(0, 40)))} ${
+      percent(Math.exp(of.streams.logprobs[i]))}</button>`)}</span>`}
     ${apart && html`<span class=${apart.mean > 0.05 ? "warn" : ""}>${apart.worst ? t("tokens.apart", { mean: number(apart.mean), worst: number(apart.worst) }) : t("tokens.agree")}
       ${" "}${apart.worst > 0 && html`<button class="link" onClick=${() => go(apart.token)}>${t("tokens.at", { at: number(apart.token) })}</button>`}</span>`}
     ${clipped && html`<span>${t("tokens.clipped", { n: clipped.length, of: number(learned) })}
@@ -177,7 +185,7 @@ function headOf(answer, block, folded, fold) {
   const head = document.createElement("button"), role = t("tokens.role." + (block.role || "none"));
   head.className = "line head in-" + (block.role || "none");
   const calls = block.role === "assistant" ? saidIn(answer, block, answer.texts.slice(block.from, block.to).join("")).flatMap((p) => p.name ? [p.name] : []) : [];
-  head.textContent = `${folded ? "▸" : "▾"} ${role} · ${t("tokens.count", { n: block.to - block.from })}` +
+  head.textContent = `${folded ? "▸" : "▾"} ${role} · ${lengthOf(answer, block)}` +
     (calls.length ? " · " + t("tokens.calls", { names: plain(calls.join(", ")) }) : "");
   head.dataset.block = String(block.from);
   head.setAttribute("aria-expanded", String(!folded));
@@ -185,14 +193,26 @@ function headOf(answer, block, folded, fold) {
   return head;
 }
 
+/** messageOf is what a role says in a block, without the template. @param {RolloutTokens} answer @param {Block} block */
+function messageOf(answer, block) {
+  const special = answer.special.slice(block.from, block.to), headed = block.role !== "think" && special.slice(0, 4).includes(true);
+  const whole = answer.texts.slice(block.from, block.to).filter((_, i) => !special[i]).join("");
+  return headed ? whole.trimStart().replace(/^\w+\n/, "") : whole; // the template names the role
+}
+
+/** lengthOf counts the tokens of a block, and apart from them those of the template. @param {RolloutTokens} answer @param {Block} block */
+function lengthOf(answer, block) {
+  const frames = framesIn(answer, block), own = block.to - block.from - frames;
+  return [own || !frames ? t("tokens.count", { n: own }) : "", frames ? t("tokens.frames", { n: frames }) : ""].filter(Boolean).join(" + ");
+}
+
 /** Messages is the sequence as people read it: a box for each block, calls of tools as their arguments. @param {{answer: RolloutTokens}} props */
 function Messages({ answer }) {
   const blocks = useMemo(() => blocksOf(answer), [answer]);
   return html`<div class="messages">${blocks.map((block) => {
-    const special = answer.special.slice(block.from, block.to), headed = block.role !== "think" && special.slice(0, 4).includes(true);
-    const whole = answer.texts.slice(block.from, block.to).filter((_, i) => !special[i]).join("");
-    const text = headed ? whole.trimStart().replace(/^\w+\n/, "") : whole; // the template names the role
-    return html`<details open class=${"in-" + (block.role || "none")}><summary>${t("tokens.role." + (block.role || "none"))} · ${t("tokens.count", { n: block.to - block.from })}</summary>
+    const text = messageOf(answer, block);
+    return html`<details open class=${"in-" + (block.role || "none")}>
+      <summary>${t("tokens.role." + (block.role || "none"))} · ${lengthOf(answer, block)}</summary>
       ${saidIn(answer, block, text).map((part) => part.name === undefined
         ? html`<div class=${part.kind}><${FileText} text=${part.text} limit=${100000} /></div>`
         : html`<dl class="call"><dt>${t("tokens.call", { name: plain(part.name) })}</dt>
@@ -205,8 +225,17 @@ function Messages({ answer }) {
 const columns = ["logprobs", "old_logprobs", "ref_logprobs", "teacher_logprobs", "advantages", "returns", "values", "entropies", "policy_weights"];
 const ofUpdate = ["now_logprobs", "now_entropies", "now_divergences", "d_logprobs", "d_entropies", "d_divergences"];
 
+/**
+ * askAgain leads to Talk, which shows for each token of a new answer what else was likely.
+ * @param {string} run @param {RolloutTokens} answer
+ */
+const askAgain = (run, answer) => href("talk", {
+  run, version: answer.model_version, ask: answer.prompt, shade: 1, temperature: answer.temperature || null,
+  system: blocksOf(answer).filter((block) => block.role === "system").map((block) => messageOf(answer, block).trim()).join("\n") || null,
+});
+
 /** Panel has all that is known of a token. @param {any} props */
-function Panel({ answer, of, update, token }) {
+function Panel({ answer, of, update, token, run }) {
   const raw = answer.texts[token] ?? "", half = answer.bytes && answer.bytes[token];
   const bytes = half || [...new TextEncoder().encode(raw.slice(0, 64))].map((b) => b.toString(16).padStart(2, "0")).join("");
   const s = of.streams, u = update ? update.streams : {}, before = trainerLogprobs(of) || s.logprobs, now = u.now_logprobs;
@@ -232,6 +261,8 @@ function Panel({ answer, of, update, token }) {
       ${derived.map((d) => line(t("tokens.of." + d[0]), d[1]))}
       ${rows.map(([name, value]) => line(t("tokens.of." + name), value, name))}
     </tbody></table>
+    ${run && s.logprobs && html`<p class="muted">${t("tokens.others")}</p>
+      <p><a href=${askAgain(run, answer)}>${t("answer.again")}</a></p>`}
   </aside>`;
 }
 
@@ -240,6 +271,7 @@ function Chart({ of, measure, cursor, point, choose }) {
   const [place, width] = useSize(), theme = useTheme();
   const n = of.tokens.length;
   const ends = useMemo(() => {
+    if (measure.key === "probability") return [0, 1];
     let low = measure.kind === "signed" ? 0 : Math.min(measure.low, measure.high), high = low;
     for (let i = 0; i < n; i++) {
       const value = measure.at(i);

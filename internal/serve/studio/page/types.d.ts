@@ -10,6 +10,8 @@ interface Run {
   began: number; updated: number; seconds_left: number | null; traced: boolean;
   /** the run of which it is a stage, its sweep, what tells it from the others of the sweep */
   parent: string; sweep: string; label: string; sets: { key: string; head: string; value: string }[]; evaluation: Evaluation | null;
+  /** how many sets of rows the run evaluates; the evaluation is of one of them */
+  tasksets: number;
   /** the checkpoint by which the run is judged, and the newest lines with which it warned */
   weights: Checkpoint | null; warnings: string[];
 }
@@ -17,6 +19,8 @@ interface Run {
 /** The first metric of a run's evaluations; falls: less is better. */
 interface Evaluation {
   name: string; first: number | string; best: number | string; step: number; version: number; last: number | string; falls: boolean;
+  /** the first value is that of the model with which the run began */
+  is_start: boolean;
 }
 
 /** A checkpoint of a run; best: that of its best evaluation. */
@@ -46,6 +50,7 @@ interface HeldOutSide { run: string; at: string; n: number; right: number }
 interface HeldOutAnswer {
   response: string; cut: boolean; chat?: { role: string; content: string }[]; reward: number | string | null;
   reward_parts: Record<string, number | string>; reason: string; verdict: string; response_tokens: number;
+  model_version: number;
 }
 
 interface HeldOutPair {
@@ -84,11 +89,18 @@ interface Interval { mean: number; low: number | null; high: number | null; n: n
 interface ComparedGroup { name: string; runs: { name: string; seed: string; steps: number }[] }
 
 /** A metric in a group: its first and its final value, and by how much that is more than in the first group. */
-interface Compared extends Interval { first: number; more?: Interval }
+interface Compared extends Interval { first: number; best?: Interval; more?: Away }
+
+/** A difference over pairs of seeds, or over the held-out rows that two runs answered. */
+interface Away extends Interval { over: string; tells: string }
+
+/** A single run at the best of its evaluations: by how much it gained, and is more than the first one. */
+interface Standing extends Evaluation { run: string; label: string; gain?: Away; more?: Away; weights: string; model: string }
 
 interface Comparison {
   groups: ComparedGroup[]; apart: { key: string; head: string; values: string[] }[]; differences: { key: string; values: string[] }[];
-  metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; notes: string[];
+  metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; best: Standing[];
+  notes: string[];
 }
 
 /** The answers of a run to a task in a train step: how many, and their mean reward. */

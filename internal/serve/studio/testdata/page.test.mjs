@@ -1,10 +1,10 @@
 // Tests of the page's modules that touch no page. page_test.go copies both into a directory and runs node there.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { commonStart, difference, words } from "./diff.js";
+import { commonStart, difference, endAt, words } from "./diff.js";
 import { awaited, place, spanAt, ticks, within, zoom } from "./lanes.js";
-import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
-import { blocksOf, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
+import { clippedTokens, disagreement, longest, measuresOf, numbered, scaled, strength, unlikeliest } from "./measures.js";
+import { blocksOf, framesIn, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
 import { nodeAt, proposals, treeOf } from "./schema.js";
 import { changed, context, entries, painted, valueOf, reader } from "./yaml.js";
 import { checksum, formatOf, partsIn, sentence } from "./zh.js";
@@ -13,6 +13,51 @@ test("what all texts begin with ends at a word", () => {
   for (const [texts, want] of [
     [["one"], 0], [["say one", "say two"], 4], [["same", "same"], 4], [["word", "words"], 0], [["a 🙂", "a 🙃"], 2], [["", "x"], 0], [["1. a", "1. a b"], 3],
   ]) assert.equal(commonStart(texts), want, JSON.stringify(texts));
+});
+
+test("a text's end begins with a word", () => {
+  for (const [text, most, want] of [
+    ["", 5, ""], ["short", 5, "short"], ["so it is 42", 5, "is 42"], ["so it is 42", 4, "42"], ["so it is 42", 3, "42"],
+    ["so it is 42", 2, "42"], ["0123456789", 4, "6789"],
+    ["a🙂b", 2, "b"], ["<think>no</think>\n7", 3, "7"],
+  ]) assert.equal(text.slice(endAt(text, most)), want, text);
+});
+
+test("bars of equal numbers tell nothing", () => {
+  for (const [values, want] of [
+    [[], 0], [[3], 0], [[2, 2, 2], 0], [[2, null, 2], 0], [[0, 1], 1], [[-3, 2], 3], [["NaN", "1", 0.5], 1], [[-1, 1], 1],
+  ]) {
+    assert.equal(longest(values), want, JSON.stringify(values));
+  }
+});
+
+test("the tokens that were least likely", () => {
+  const of = { tokens: [0, 1, 2, 3, 4], mask: [false, true, true, true, true], streams: { logprobs: [-9, -1, -3, NaN, -3] }, updates: [] };
+  assert.deepEqual(unlikeliest(of, 2), [2, 4]);
+  assert.deepEqual(unlikeliest(of, 9), [2, 4, 1]);
+  assert.deepEqual(unlikeliest({ ...of, streams: {} }, 2), []);
+});
+
+test("a block's tokens of the template are counted apart", () => {
+  const chat = {
+    texts: ["<s>", "system", "\n", "Be brief", "<e>", "\n", "<s>", "user", "\n", "user", "<e>", "\n", "<s>", "assistant", "\n", "7", "<e>"],
+    roles: ["system", "system", "system", "system", "", "", "user", "user", "user", "user", "", "", ...Array(4).fill("assistant"), ""],
+    special: [true, false, false, false, true, false, true, false, false, false, true, false, true, false, false, false, true],
+    mask: [...Array(15).fill(false), true, true], tokens: Array(17).fill(0), prompt_tokens: 15,
+  };
+  assert.deepEqual(blocksOf(chat).map((block) => [block.role, block.to - block.from, framesIn(chat, block)]), [
+    ["system", 4, 3], ["user", 6, 5], ["assistant", 7, 5], // each takes the end of the message before it
+  ]);
+  const bracket = {
+    texts: ["[INST]", "user", " 3+4?", "[/INST]", "7"], special: [true, false, false, true, false], mask: [false, false, false, false, true],
+    roles: ["user", "user", "user", "user", "assistant"], tokens: [0, 1, 2, 3, 4], prompt_tokens: 4,
+  };
+  assert.deepEqual(blocksOf(bracket).map((block) => framesIn(bracket, block)), [2, 0]);
+  const bare = {
+    texts: ["a", "b", "</s>"], special: [false, false, true], mask: [false, true, true], roles: ["", "", ""], tokens: [0, 1, 2],
+    prompt_tokens: 1,
+  };
+  assert.deepEqual(blocksOf(bare).map((block) => framesIn(bare, block)), [0, 0]);
 });
 
 test("a difference says both texts", () => {

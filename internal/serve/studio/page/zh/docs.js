@@ -475,6 +475,7 @@ export const docs = {
   "workflow.exec.models a3668496": "由谁应答程序所请求的名称，例如 {'*': policy, '*-mini': judge}",
   "workflow.exec.idempotent ca1881cf": "再次尝试失败的采样，因为它不改变外部",
   "workflow.exec.own_reward 817a7926": "程序提交的奖励优先于任务指明的奖励函数",
+  "workflow.exec.required_tools 00b9ac1d": "对必须调用工具的 tool_choice：拒绝，或按 auto 应答",
   "workflow.exec.workers f242b4c8": "程序的副本数，逐条轨迹重复使用；0 为每条轨迹启动一次",
   "workflow.harbor_workflow.reward_key a423eabc": "验证器的 reward.json 中作为奖励的值；没有时为 reward 或唯一的值",
   "workflow.intercode_sql_workflow.data_path 0fd8b940": "InterCode 问题的文件",

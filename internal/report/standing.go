@@ -1,0 +1,150 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
+)
+
+// Standing is a single run at the best of its evaluations, at any step.
+type Standing struct {
+	Run   string `json:"run"`
+	Label string `json:"label"` // the shortest name that tells it from the others
+	Evaluation
+	Gain    *Difference `json:"gain,omitempty"` // over the model with which it began, in the rows that both answered
+	More    *Difference `json:"more,omitempty"` // than the first run, in the rows that both answered; nil: nobody can tell
+	Weights string      `json:"weights"`        // the checkpoint of the version; "" if none is kept
+	Model   string      `json:"model"`          // with which it began
+}
+
+// stand ranks single runs by the best of their evaluations in the metric that was asked for, or else in the main one, in the
+// last stage that has it.
+func (c *Comparison) stand(runs []*run, groups []*group) {
+	metric := c.asked.Metric
+	if !IsEvaluation(metric) {
+		metric = mainMetric(groups)
+	}
+	if !IsEvaluation(metric) {
+		return
+	}
+	all := make([]subject, len(runs))
+	for i, r := range runs {
+		all[i] = r.subject(r.Name)
+	}
+	labels := nameAll(all).Labels
+	for _, stage := range slices.Backward(stageNames(groups)) {
+		var at []placed
+		for i, r := range runs {
+			s := r.stage(stage)
+			if s == nil {
+				continue
+			}
+			e := s.evaluation(metric)
+			if e == nil {
+				continue
+			}
+			st := Standing{Run: r.Name, Label: labels[i], Evaluation: *e, Model: s.setting("model.model_path")}
+			if path := rundir.Checkpoint(s.dir, e.Version); e.Version > 0 && durable.Missing(path) == "" {
+				st.Weights = path
+			}
+			of := placed{s, e.Step, float64(e.Best)}
+			if e.IsStart && e.Version > 0 {
+				st.Gain = c.overRows(metric, of, placed{s, e.firstStep, float64(e.First)})
+			}
+			c.Best, at = append(c.Best, st), append(at, of)
+		}
+		if len(c.Best) == 0 {
+			continue
+		}
+		order := make([]int, len(at))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			return btoi(Better(metric, at[b].value, at[a].value)) - btoi(Better(metric, at[a].value, at[b].value))
+		})
+		ranked := make([]Standing, len(order))
+		for i, k := range order {
+			if ranked[i] = c.Best[k]; i > 0 {
+				ranked[i].More = c.overRows(metric, at[k], at[order[0]])
+			}
+		}
+		c.Best = ranked
+		return
+	}
+}
+
+// overRows returns by how much an evaluation is more than another one over the rows that both answered; nil without such rows.
+func (c *Comparison) overRows(metric string, of, than placed) *Difference {
+	if over := c.answered.more(metric, pair{of, than}); over != nil {
+		return differing(*over, overTheRows)
+	}
+	return nil
+}
+
+// isBetter reports whether a trained version of some run is better than the model with which that run began.
+func (c *Comparison) isBetter() bool {
+	return slices.ContainsFunc(c.Best, func(s Standing) bool { return s.IsBetter() })
+}
+
+// noneBetter says that no trained version is better than the model with which the runs began.
+func (c *Comparison) noneBetter() string {
+	best := c.Best[0]
+	start := slices.MaxFunc(c.Best, func(a, b Standing) int {
+		return btoi(Better(a.Name, float64(a.First), float64(b.First))) - btoi(Better(a.Name, float64(b.First), float64(a.First)))
+	})
+	text := fmt.Sprintf("No run is better than the model it began with (%s %.4g; model %s)", shortMetric(best.Name), start.First, start.Model)
+	if best.Version == 0 {
+		return text + "."
+	}
+	return text + fmt.Sprintf("; the best checkpoint has %.4g: %s, step %d.", best.Best, best.Label, best.Step)
+}
+
+// verdict says in lines which single run is best, and by how much.
+func (c *Comparison) verdict() (lines []string) {
+	if len(c.Best) == 0 {
+		return nil
+	}
+	best := c.Best[0]
+	switch {
+	case !c.isBetter():
+		lines = append(lines, c.noneBetter())
+	default:
+		line := fmt.Sprintf("Best single run at any step: %s, %s %.4g at step %d", best.Label, shortMetric(best.Name), best.Best, best.Step)
+		if best.IsStart {
+			line += fmt.Sprintf(", was %.4g at the start", best.First)
+		}
+		if best.Gain != nil {
+			line += fmt.Sprintf(" (%s)", best.Gain.text())
+		}
+		lines = append(lines, line+".")
+	}
+	if len(c.Best) > 1 {
+		next := c.Best[1]
+		line := fmt.Sprintf("The next, %s, has %.4g at step %d: ", next.Label, next.Best, next.Step)
+		if next.More != nil {
+			line += next.More.text() + "."
+		} else {
+			line += "one run each, and no answers to the same rows are kept, so nobody can tell this from chance."
+		}
+		lines = append(lines, line)
+	}
+	if best.Weights != "" {
+		lines = append(lines, "Its weights: "+best.Weights)
+	}
+	return lines
+}
+
+// text returns the difference with its interval, over how many rows or seeds it is, and whether chance explains it.
+func (d *Difference) text() string {
+	text := fmt.Sprintf("%+.4g", d.Mean)
+	if d.High != nil {
+		text += fmt.Sprintf(" ± %.2g", *d.High-d.Mean)
+	}
+	if text += fmt.Sprintf(" over %d %s", d.N, d.Over); d.Tells == withinChance {
+		text += ", within chance"
+	}
+	return text
+}
