@@ -7,7 +7,8 @@ import "embed"
 // files are the packages and their descriptions, each below the folder of its pyproject.toml.
 //
 //go:embed trinity_worker/pyproject.toml trinity_worker/trinity_worker/*.py trinity_worker/trinity_worker/py.typed
-//go:embed trinity_go/boot.py trinity_go/pyproject.toml trinity_go/README.md trinity_go/LICENSE trinity_go/trinity_go/*.py trinity_go/trinity_go/*/*.py trinity_go/trinity_go/py.typed
+//go:embed trinity_go/boot.py trinity_go/pyproject.toml trinity_go/README.md trinity_go/LICENSE
+//go:embed trinity_go/trinity_go/*.py trinity_go/trinity_go/*/*.py trinity_go/trinity_go/py.typed
 var files embed.FS
 
 // The folders of files.

@@ -31,9 +31,9 @@ func init() {
 
 // pythonClass asks a class or a function in a process of Python.
 type pythonClass struct {
-	Class   string         `yaml:"class" required:"name a function or a class, such as my.module.right or rewards.py:right" doc:"function or class: package.module.Name, or file.py:Name"`
+	Class   string         `yaml:"class" required:"name a function, such as my.module.right" doc:"package.module.Name, or file.py:Name"`
 	Args    map[string]any `yaml:"args" doc:"arguments of the class, or of the function beside those of a reply"`
-	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for one reply; the first of a process also waits for its imports (python.start_timeout)"`
+	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for one reply, besides those for imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this function"`
 }
 
@@ -77,7 +77,10 @@ func (p *pythonClass) Score(ctx context.Context, in trinity.RewardInput) (trinit
 	}
 	opened, err := in.Host.Open("python "+string(key), func(log io.Writer) (io.Closer, error) {
 		mux, err := p.Python.Open(log)
-		return &pythonProcesses{Mux: mux}, err
+		if err != nil {
+			return nil, err
+		}
+		return &pythonProcesses{Mux: mux}, nil
 	})
 	if err != nil {
 		return trinity.Reward{}, err

@@ -154,16 +154,17 @@ func TestPythonFails(t *testing.T) {
 // The deadline of a rollout ends the wait, and the process goes on with other replies.
 func TestPythonGoesOn(t *testing.T) {
 	host := newOpener(t)
-	hang, pid := build(t, "python", own(t, "hang", nil, nil)), own(t, "pid", nil, nil)
-	pid["python"] = hang.(*pythonClass).Python.Args()
-	number := build(t, "python", pid)
+	args := own(t, "hang", nil, nil)
+	hang := build(t, "python", args)
+	number := build(t, "python", map[string]any{"class": "own_rewards.pid", "python": args["python"]})
 	before, err := number.Score(t.Context(), asked(host, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("enough"))
 	defer cancel()
-	if _, err := hang.Score(ctx, asked(host, "a")); err == nil || !strings.Contains(err.Error(), "enough; it stands at own_rewards.py:24 in hang") {
+	_, err = hang.Score(ctx, asked(host, "a"))
+	if err == nil || !strings.Contains(err.Error(), "enough; it stands at own_rewards.py:24 in hang") {
 		t.Error(err)
 	}
 	if after, err := number.Score(t.Context(), asked(host, "a")); err != nil || after.Value != before.Value {
@@ -178,8 +179,10 @@ func TestPythonIsChecked(t *testing.T) {
 		want string
 	}{
 		{own(t, "nothing", nil, nil), "class", "own_rewards has no nothing: it has Theirs, block, die, hang, meet, number, pid, slow, wrong"},
-		{own(t, "number", nil, map[string]any{"wieght": 1}), "args.wieght", "own_rewards.number has no argument wieght: it has completion, weight, scale"},
-		{own(t, "number", map[string]any{"interpreter": "python9"}, nil), "class", "there is no Python python9: install it, or set python.interpreter"},
+		{own(t, "number", nil, map[string]any{"wieght": 1}), "args.wieght",
+			"own_rewards.number has no argument wieght: it has completion, weight, scale"},
+		{own(t, "number", map[string]any{"interpreter": "python9"}, nil), "class",
+			"there is no Python python9: install it, or set python.interpreter"},
 	} {
 		errs := registry.Rewards.Check("python", c.args)
 		if len(errs) != 1 || errs[0].Key != c.key || errs[0].Message != c.want {

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,15 +18,20 @@ import (
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/python"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Plugins are what runs the classes and functions that users have written in Python: the section python of a
 // configuration, and an argument of the plug-ins that ask them.
 type Plugins struct {
-	Interpreter  string            `yaml:"interpreter" doc:"Python that runs classes and functions of yours. Empty is TRINITY_PYTHON, else the one beside this program, else python3."`
-	Path         []string          `yaml:"path" doc:"Folders in which Python looks for modules first. Empty is the folder of the configuration and the working directory."`
-	Processes    int               `yaml:"processes" default:"1" range:"[1,1024]" doc:"Copies of the process that runs them, for code that computes much."`
-	Concurrency  int               `yaml:"concurrency" default:"64" range:"[1,4096]" doc:"Calls in flight in one process: coroutines, or threads of what is none."`
+	// The Python that runs them.
+	Interpreter string `yaml:"interpreter" doc:"Python that runs them. Empty is TRINITY_PYTHON, the one beside this program, or python3."`
+	// Where they are.
+	Path []string `yaml:"path" doc:"Folders of modules. Empty is the configuration's folder and the working directory."`
+	// How many processes run them, and how many calls each has in flight.
+	Processes   int `yaml:"processes" default:"1" range:"[1,1024]" doc:"Copies of the process, for code that computes much."`
+	Concurrency int `yaml:"concurrency" default:"64" range:"[1,4096]" doc:"Calls in flight in one process, coroutines or threads."`
+
 	Env          map[string]string `yaml:"env" secret:"true" doc:"Environment variables besides those of the run."`
 	MaxMemoryMB  int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space of a process (Linux only); 0: no limit."`
 	StartTimeout float64           `yaml:"start_timeout" default:"300" range:"(0,)" doc:"Seconds for the imports of a process."`
@@ -36,20 +40,28 @@ type Plugins struct {
 // DefaultPlugins returns the defaults of the section.
 func DefaultPlugins() Plugins { return Plugins{Processes: 1, Concurrency: 64, StartTimeout: 300} }
 
-// Args returns the section as an argument of a plug-in.
-func (p *Plugins) Args() map[string]any {
+// Resolve returns the plug-in of a kind that a name of a configuration stands for, and its arguments. A name such as
+// my.module.right is that of a function of the user's, whose plug-in gets this section. dir is the configuration's folder.
+func (p *Plugins) Resolve(kind *registry.Catalog, dir, name string, args map[string]any) (plugin string, all map[string]any) {
+	folders := p.Path
+	if len(folders) == 0 {
+		folders = []string{dir, "."}
+	}
+	path := []any{}
+	for _, folder := range folders {
+		if full, err := filepath.Abs(folder); err == nil {
+			folder = full
+		}
+		path = append(path, folder)
+	}
 	env := map[string]any{}
 	for name, value := range p.Env {
 		env[name] = value
 	}
-	path := []any{}
-	for _, folder := range p.Path {
-		path = append(path, folder)
-	}
-	return map[string]any{
+	return kind.Resolve(name, args, map[string]any{
 		"interpreter": p.Interpreter, "path": path, "processes": p.Processes, "concurrency": p.Concurrency, "env": env,
 		"max_memory_mb": p.MaxMemoryMB, "start_timeout": p.StartTimeout,
-	}
+	})
 }
 
 // interpreter returns the Python to start.
@@ -80,7 +92,8 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := json.Marshal(map[string]any{"files": modules, "options": map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency}})
+	options := map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency}
+	first, err := json.Marshal(map[string]any{"modules": modules, "options": options})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +155,8 @@ func (p *Plugins) ask(name string, question map[string]any) (d Described, err er
 	}
 	defer mux.Close()
 	limit := wait.Seconds(p.StartTimeout)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no import of %s within python.start_timeout = %v", name, limit))
+	late := fmt.Errorf("no import of %s within python.start_timeout = %v", name, limit)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, late)
 	defer cancel()
 	var answer struct{ Is Described }
 	err = mux.Ask(ctx, "describe", question, &answer)
@@ -155,6 +169,6 @@ const Patience = 10 * time.Second
 // Waiting says, after a while, that the run waits for an import. The caller stops it.
 func (p *Plugins) Waiting(name string, say func(string)) *time.Timer {
 	return time.AfterFunc(Patience, func() {
-		say(fmt.Sprintf("waits for %s, which Python imports (%s; python.start_timeout = %g s)", name, strings.TrimSpace(p.interpreter()), p.StartTimeout))
+		say(fmt.Sprintf("waits for %s, which %s imports (python.start_timeout = %g s)", name, p.interpreter(), p.StartTimeout))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,7 +21,8 @@ func (s *Settled) findPlugins(r report) {
 		findAlgorithm(p, &s.Algorithm)
 	}
 	for _, t := range s.Data.Tasksets {
-		s.findTaskset(p, t)
+		name, args := s.Python.Resolve(registry.Rewards.Catalog, filepath.Dir(s.File()), t.DefaultRewardFnType, t.RewardFnArgs)
+		findTaskset(p, &s.Buffer, &s.Cod, s.Work, t, name, args)
 	}
 	if s.ReadsDataset {
 		p.selector(&s.Buffer.TrainerInput.ExperienceBuffer.DataSelector, storeKey+".data_selector")
@@ -75,9 +77,10 @@ func findAlgorithm(p pluginCheck, algorithm *Algorithm) {
 	check("sample_strategy", "sample_strategy", parts.SampleStrategy, parts.SampleStrategyArgs, changes.SampleStrategyArgs)
 }
 
-func (s *Settled) findTaskset(p pluginCheck, t TasksetEntry) {
+// findTaskset checks the plug-ins of a taskset, whose reward function is name with args.
+func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry, name string, args map[string]any) {
 	workflow, reward := t.Key+".default_workflow_type", t.Key+".default_reward_fn_type"
-	in := s.Buffer.ExplorerInput
+	in := buffer.ExplorerInput
 	if !p.IsSet(workflow) {
 		workflow = "buffer.explorer_input.default_workflow_type"
 		if t.Eval && in.DefaultEvalWorkflowType != in.DefaultWorkflowType {
@@ -87,11 +90,10 @@ func (s *Settled) findTaskset(p pluginCheck, t TasksetEntry) {
 	if !p.IsSet(reward) {
 		reward = "buffer.explorer_input.default_reward_fn_type"
 	}
-	if t.Eval || s.Explores {
+	if t.Eval || w.Explores {
 		before := len(*p.errs)
-		p.named("workflow", t.DefaultWorkflowType, workflow, s.Cod.ArgsOfWorkflow(t), t.Key+".workflow_args")
+		p.named("workflow", t.DefaultWorkflowType, workflow, cod.ArgsOfWorkflow(t), t.Key+".workflow_args")
 		p.placePackErrors(t, before)
-		name, args := s.Reward(&t.Taskset)
 		before = len(*p.errs)
 		p.named("reward_fn", name, reward, args, t.Key+".reward_fn_args")
 		if name != t.DefaultRewardFnType {
@@ -246,8 +248,8 @@ func (p pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) 
 			return e
 		}
 		if kind == "reward_fn" {
-			e.Hint = fmt.Sprintf("known: %s; a function of yours in Python is called by its module, my_rewards.%[2]s, or its file, my_rewards.py:%[2]s",
-				strings.Join(names, ", "), name)
+			e.Hint = fmt.Sprintf("known: %s; a function of yours in Python has its module before it, my_rewards.%[2]s, "+
+				"or its file, my_rewards.py:%[2]s", strings.Join(names, ", "), name)
 			return e
 		}
 		if slices.Contains(oftenPython, kind) {

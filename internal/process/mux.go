@@ -18,7 +18,7 @@ type Mux struct {
 	form   Lines
 	start  func() (*Process, error)
 	slots  chan struct{} // an element for each question in flight
-	closed context.Context
+	closed <-chan struct{}
 	kill   context.CancelFunc // of all processes; ends closed
 	ended  sync.WaitGroup     // of the processes
 
@@ -66,7 +66,7 @@ func NewMux(p Program, copies, atOnce int, form Lines) *Mux {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Mux{
 		atOnce: atOnce, form: form, slots: make(chan struct{}, copies*atOnce), copies: make([]*muxed, copies),
-		start: func() (*Process, error) { return p.Start(ctx) }, closed: ctx, kill: cancel,
+		start: func() (*Process, error) { return p.Start(ctx) }, closed: ctx.Done(), kill: cancel,
 	}
 }
 
@@ -83,7 +83,7 @@ func (m *Mux) Ask(ctx context.Context, do string, question, answer any) error {
 	case m.slots <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("%d questions are in flight: %w", cap(m.slots), context.Cause(ctx))
-	case <-m.closed.Done():
+	case <-m.closed:
 		return ErrClosed
 	}
 	x, q, err := m.send(do, body)

@@ -19,7 +19,7 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def path(self, name):
         base = name.replace(".", "/")
-        return next((p for p in (base + "/__init__.py", base + ".py") if p in first["files"]), None)
+        return next((p for p in (base + "/__init__.py", base + ".py") if p in first["modules"]), None)
 
     def find_spec(self, name, path=None, target=None):
         at = self.path(name)
@@ -28,11 +28,11 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return importlib.util.spec_from_loader(name, self, origin=at, is_package=at.endswith("/__init__.py"))
 
     def get_source(self, name):
-        return first["files"][self.path(name)]
+        return first["modules"][self.path(name)]
 
     def exec_module(self, module):
         at = self.path(module.__name__)
-        text = first["files"][at]
+        text = first["modules"][at]
         linecache.cache[at] = (len(text), None, text.splitlines(True), at)
         exec(compile(text, at, "exec"), module.__dict__)
 

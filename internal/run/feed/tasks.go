@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
@@ -163,7 +164,7 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 // template returns a task with the fields that all tasks of a taskset have in common. Load has
 // filled in the defaults of the taskset.
 func template(s *config.Settled, ts config.TasksetEntry) trinity.Task {
-	reward, args := s.Reward(&ts.Taskset)
+	reward, args := s.Python.Resolve(registry.Rewards.Catalog, filepath.Dir(s.File()), ts.DefaultRewardFnType, ts.RewardFnArgs)
 	return trinity.Task{
 		Taskset: ts.Name, Eval: ts.Eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
 		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.Cod.ArgsOfWorkflow(ts),
