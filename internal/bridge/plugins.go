@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,7 @@ type Plugins struct {
 	Concurrency int `yaml:"concurrency" default:"64" range:"[1,4096]" doc:"Calls in flight in one process, coroutines or threads."`
 
 	Env          map[string]string `yaml:"env" secret:"true" doc:"Environment variables besides those of the run."`
-	MaxMemoryMB  int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space of a process (Linux only); 0: no limit."`
+	MaxMemoryMb  int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space of a process (Linux only); 0: no limit."`
 	StartTimeout float64           `yaml:"start_timeout" default:"300" range:"(0,)" doc:"Seconds for the imports of a process."`
 }
 
@@ -60,7 +61,7 @@ func (p *Plugins) Resolve(kind *registry.Catalog, dir, name string, args map[str
 	}
 	return kind.Resolve(name, args, map[string]any{
 		"interpreter": p.Interpreter, "path": path, "processes": p.Processes, "concurrency": p.Concurrency, "env": env,
-		"max_memory_mb": p.MaxMemoryMB, "start_timeout": p.StartTimeout,
+		"max_memory_mb": p.MaxMemoryMb, "start_timeout": p.StartTimeout,
 	})
 }
 
@@ -97,7 +98,7 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := process.Args{Command: []string{p.interpreter(), "-c", boot}, Env: p.Env, MaxMemory: p.MaxMemoryMB}
+	args := process.Args{Command: []string{p.interpreter(), "-c", boot}, Env: p.Env, MaxMemory: p.MaxMemoryMb}
 	if err := args.Validate(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			return nil, fmt.Errorf("there is no Python %s: install it, or set python.interpreter", args.Command[0])
@@ -118,8 +119,20 @@ type Described struct {
 	IsClass   bool   `json:"is_class"`
 }
 
-// described are the answers of this process so far: one import says all about a name.
-var described sync.Map
+// described are the newest answers of this process, because a check and the run behind it ask the same.
+var described = struct {
+	sync.Mutex
+	by map[string]*answered
+}{by: map[string]*answered{}}
+
+// answered is an answer, or the question behind which others wait.
+type answered struct {
+	once func() (Described, error)
+	at   time.Time // when it was given
+}
+
+// fresh is how long an answer counts: people change what it is about.
+const fresh = 5 * time.Second
 
 // leftOut says that no code of users runs to describe itself.
 var leftOut atomic.Bool
@@ -128,12 +141,12 @@ var leftOut atomic.Bool
 func LeaveOut() { leftOut.Store(true) }
 
 // Describe imports a class or a function in a process of its own, and checks the arguments of the configuration against
-// those that it takes. kind is what the run asks of it, such as reward. It asks once for the same question.
+// those that it takes. kind is what the run asks of it, such as reward. The same question is asked once in a while.
 func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described, err error) {
 	if leftOut.Load() {
 		return d, nil
 	}
-	if runtime.GOOS != "linux" && p.MaxMemoryMB > 0 {
+	if runtime.GOOS != "linux" && p.MaxMemoryMb > 0 {
 		return d, fmt.Errorf("python.max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
 	}
 	question := map[string]any{"kind": kind, "name": name, "args": args}
@@ -141,8 +154,22 @@ func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described,
 	if err != nil {
 		return d, err
 	}
-	once, _ := described.LoadOrStore(string(key), sync.OnceValues(func() (Described, error) { return p.ask(name, question) }))
-	return once.(func() (Described, error))()
+	described.Lock()
+	maps.DeleteFunc(described.by, func(_ string, a *answered) bool { return !a.at.IsZero() && time.Since(a.at) > fresh })
+	known := described.by[string(key)]
+	if known == nil {
+		known = &answered{}
+		known.once = sync.OnceValues(func() (Described, error) {
+			d, err := p.ask(name, question)
+			described.Lock()
+			known.at = time.Now()
+			described.Unlock()
+			return d, err
+		})
+		described.by[string(key)] = known
+	}
+	described.Unlock()
+	return known.once()
 }
 
 // ask lets a process of its own describe a class or a function.

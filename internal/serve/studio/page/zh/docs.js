@@ -3,6 +3,18 @@
 
 /** @type {Record<string, string>} */
 export const docs = {
+  "reward_fn.python.class c2c3e0db": "package.module.Name，或 file.py:Name",
+  "reward_fn.python.args 7ebdf38f": "类的参数，或函数在回答之外的参数",
+  "reward_fn.python.timeout 357b9f8f": "一个回答的秒数，不含导入（python.start_timeout）",
+  "reward_fn.python.python 81743467": "python 一节，若此函数用另一节",
+  "python aa175650": "运行您用 Python 写的类和函数者。Trinity-Go 自有的一节。",
+  "python.interpreter f5af1a1a": "运行它们的 Python。空为 TRINITY_PYTHON、本程序旁的那个，或 python3。",
+  "python.path 129087a4": "模块所在的目录。空为配置的目录和工作目录。",
+  "python.processes 209b807b": "进程的副本数，用于计算量大的代码。",
+  "python.concurrency 45f74920": "一个进程中同时进行的调用，协程或线程。",
+  "python.env 8fb15502": "运行的变量之外的环境变量。",
+  "python.max_memory_mb f682c7f3": "一个进程的地址空间的 MiB（仅 Linux）；0 表示没有限制。",
+  "python.start_timeout 4e819bd3": "一个进程导入的秒数。",
   "mode db472c7c": "程序做什么。`both` 既探索又训练，`explore` 只产生轨迹，`train` 只训练，`bench` 评估检查点，`serve` 用采样模型应答 OpenAI API。`colocate` 等同于 `both`，但运行启动的服务器与训练器共享 GPU，并在训练器计算时休眠。",
   "project 5c568b57": "checkpoint_root_dir 下的第一级路径。",
   "group 90e561c3": "可选的第二级路径。",

@@ -3,6 +3,7 @@
 
 /** @type {Record<string, string>} */
 export const sentences = {
+  "known: %s; a function of yours in Python has its module before it, my_rewards.%[2]s, or its file, my_rewards.py:%[2]s": "已知：%s；您自己的 Python 函数要写上其模块，my_rewards.%[2]s，或其文件，my_rewards.py:%[2]s",
   "%s: the stage hands on the model that it began with": "%s：该阶段交出它开始时的模型",
   "name one as monitors have it, for example eval/%s/…": "请按监视器中的写法指明一个，例如 eval/%s/…",
   "names no metric": "没有指明指标",
