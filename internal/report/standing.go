@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -63,7 +65,8 @@ func (c *Comparison) stand(runs []*run, groups []*group) {
 			order[i] = i
 		}
 		slices.SortStableFunc(order, func(a, b int) int {
-			return btoi(Better(metric, at[b].value, at[a].value)) - btoi(Better(metric, at[a].value, at[b].value))
+			return cmp.Or(btoi(Better(metric, at[b].value, at[a].value))-btoi(Better(metric, at[a].value, at[b].value)),
+				strings.Compare(c.Best[a].Run, c.Best[b].Run)) // whatever the order of the runs
 		})
 		ranked := make([]Standing, len(order))
 		for i, k := range order {

@@ -80,7 +80,8 @@ function Path({ run, weights, says }) {
   return html`<p><span class="muted">${says}</span> <code>${plain(weights.path)}</code></p>
     <div class="row"><${CopyButton} label=${t("weights.path")} text=${() => weights.path} title=${plain(weights.path)} />
       <${CopyButton} label=${t("weights.chat")} text=${() => chatWith(weights.path)} title=${plain(chatWith(weights.path))} />
-      <a href=${href("talk", { run: run.id, model: `global_step_${weights.step}` })}>${t("page.talk")}</a></div>`;
+      <a href=${href("talk", { run: run.id, model: `global_step_${weights.step}` })}>${t("page.talk")}</a>
+      <a href=${href("answers", { run: run.id })}>${t("page.answers")}</a></div>`;
 }
 
 /**
