@@ -19,6 +19,7 @@ type Comparison struct {
 	Differences []difference     `json:"differences"`
 	Metrics     []ComparedMetric `json:"metrics"` // evaluations first
 	Best        []Standing       `json:"best"`    // the single runs at the best of their evaluations, best first
+	Others      []Other          `json:"others"`  // evaluations by which another run is the best
 	Notes       []string         `json:"notes"`   // what is not comparable
 
 	asked    Asked

@@ -48,8 +48,9 @@ func nameAll(all []subject) Naming {
 	return n
 }
 
-// tellApart chooses settings of which each splits runs that those before do not. ok reports whether they
-// tell all runs apart and are few.
+// tellApart chooses settings of which each splits runs that those before do not, and all that a sweep varies and in which
+// the runs differ: a name without them would lay a difference to the wrong one. ok reports whether they tell all
+// runs apart and are few.
 func tellApart(all []subject) (n Naming, ok bool) {
 	n = Naming{Labels: make([]string, len(all)), Values: make([][]string, len(all))}
 	if len(all) < 2 || slices.ContainsFunc(all, func(s subject) bool { return s.settings == nil }) {
@@ -58,11 +59,13 @@ func tellApart(all []subject) (n Naming, ok bool) {
 	classes := make([]string, len(all)) // equal for runs that nothing tells apart yet
 	besides := 0
 	for _, key := range candidates(all) {
-		next := make([]string, len(all))
+		next, values := make([]string, len(all)), make([]string, len(all))
 		for i, s := range all {
-			next[i] = classes[i] + "\x00" + s.value(key)
+			values[i] = s.value(key)
+			next[i] = classes[i] + "\x00" + values[i]
 		}
-		if distinct(next) == distinct(classes) {
+		swept := func(s subject) bool { return slices.Contains(s.varied, key) }
+		if distinct(next) == distinct(classes) && !(distinct(values) > 1 && slices.ContainsFunc(all, swept)) {
 			continue
 		}
 		classes, n.Keys = next, append(n.Keys, key)

@@ -61,7 +61,9 @@ func TestNames(t *testing.T) {
 		{"a sweep of which no file tells", sweepOf()[:3], []string{"lr 2e-4 · seed 1", "lr 2e-4 · seed 2", "lr 1e-5 · seed 1"}},
 		{"a part of a sweep", []Kept{sweep[0], sweep[4]}, []string{"grpo", "maxrl"}},
 		{"seeds alone", sweep[:2], []string{"seed 1", "seed 2"}},
-		{"keys with one end", sameEnd, []string{"a.lr 0.5 · b.lr 1e5", "a.lr 0.25 · b.lr 1e5", "a.lr 0.25 · b.lr 1e3"}},
+		{"keys with one end", sameEnd, []string{
+			"a.lr 0.5 · b.lr 1e5 · seed 1", "a.lr 0.25 · b.lr 1e5 · seed 2", "a.lr 0.25 · b.lr 1e3 · seed 1",
+		}},
 		{"own names", own("p/sums/fast", "p/sums/slow"), []string{"fast", "slow"}},
 		{"numbers in names", own("lr1e-5_seed0", "lr1e-6_seed0"), []string{"lr1e-5", "lr1e-6"}},
 		{"a name that others begin with", own("p/run", "p/run_b"), []string{"run", "run_b"}},

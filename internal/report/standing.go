@@ -1,8 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -17,6 +20,16 @@ type Standing struct {
 	More    *Difference `json:"more,omitempty"` // than the first run, in the rows that both answered; nil: nobody can tell
 	Weights string      `json:"weights"`        // the checkpoint of the version; "" if none is kept
 	Model   string      `json:"model"`          // with which it began
+}
+
+// Other is an evaluation on other rows, or at another temperature, by which another run is the best one.
+type Other struct {
+	Name  string        `json:"name"` // of the metric
+	Run   string        `json:"run"`
+	Label string        `json:"label"`
+	Best  rundir.Number `json:"best"`
+	Step  int64         `json:"step"`
+	Has   rundir.Number `json:"has"` // the best single run at its step
 }
 
 // stand ranks single runs by the best of their evaluations in the metric that was asked for, or else in the main one, in the
@@ -63,7 +76,8 @@ func (c *Comparison) stand(runs []*run, groups []*group) {
 			order[i] = i
 		}
 		slices.SortStableFunc(order, func(a, b int) int {
-			return btoi(Better(metric, at[b].value, at[a].value)) - btoi(Better(metric, at[a].value, at[b].value))
+			return cmp.Or(btoi(Better(metric, at[b].value, at[a].value))-btoi(Better(metric, at[a].value, at[b].value)),
+				strings.Compare(c.Best[a].Run, c.Best[b].Run)) // whatever the order of the runs
 		})
 		ranked := make([]Standing, len(order))
 		for i, k := range order {
@@ -72,8 +86,63 @@ func (c *Comparison) stand(runs []*run, groups []*group) {
 			}
 		}
 		c.Best = ranked
+		places := make([]placed, len(order))
+		for i, k := range order {
+			places[i] = at[k]
+		}
+		c.disagree(metric, places)
 		return
 	}
+}
+
+// disagree finds the evaluations of the same quantity on other tasksets by which another run than the best one is better.
+// The places are those of the standings.
+func (c *Comparison) disagree(metric string, places []placed) {
+	names := map[string]bool{}
+	for i := range places[0].stage.files {
+		for _, name := range places[0].stage.files[i].Names {
+			if name != metric && IsEvaluation(name) && quantity(name) == quantity(metric) {
+				names[name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		has, ok := places[0].stage.valueAt(name, places[0].step)
+		if !ok {
+			continue
+		}
+		other := Other{Name: name, Has: rundir.Number(has)}
+		for i, of := range places {
+			e := of.stage.evaluation(name)
+			if i > 0 && e != nil && e.Version > 0 && Better(name, float64(e.Best), has) &&
+				(other.Run == "" || Better(name, float64(e.Best), float64(other.Best))) {
+				other.Run, other.Label, other.Best, other.Step = c.Best[i].Run, c.Best[i].Label, e.Best, e.Step
+			}
+		}
+		if other.Run != "" {
+			c.Others = append(c.Others, other)
+		}
+	}
+}
+
+// quantity returns what an evaluation measures, without its taskset: accuracy for eval/held_out/accuracy/mean@1.
+func quantity(name string) string {
+	_, name, _ = strings.Cut(shortMetric(name), "/")
+	return name
+}
+
+// valueAt returns the value of a metric at a step.
+func (s *stage) valueAt(metric string, step int64) (value float64, ok bool) {
+	for i := range s.files {
+		t := &s.files[i]
+		column := t.Column(metric)
+		for k, record := range column.Records {
+			if t.Steps[record] == step {
+				value, ok = column.Values[k], true
+			}
+		}
+	}
+	return value, ok
 }
 
 // overRows returns by how much an evaluation is more than another one over the rows that both answered; nil without such rows.
@@ -130,6 +199,10 @@ func (c *Comparison) verdict() (lines []string) {
 			line += "one run each, and no answers to the same rows are kept, so nobody can tell this from chance."
 		}
 		lines = append(lines, line)
+	}
+	for _, o := range c.Others {
+		lines = append(lines, fmt.Sprintf("By %s another run is best: %s, %.4g at step %d; %s has %.4g at step %d.",
+			shortMetric(o.Name), o.Label, o.Best, o.Step, best.Label, o.Has, best.Step))
 	}
 	if best.Weights != "" {
 		lines = append(lines, "Its weights: "+best.Weights)

@@ -126,6 +126,38 @@ func answering(t *testing.T, root, name, settings string, rows int, right map[in
 
 const heldOut = "eval/held_out/accuracy/mean@1"
 
+// Where another run is better on other rows, the verdict says so; not where it is better in another quantity.
+func TestOtherRowsDisagree(t *testing.T) {
+	root := t.TempDir()
+	var dirs []string
+	for i, values := range [][]string{{"0.5", "0.7", "0.6"}, {"0.5", "0.6", "0.8"}} {
+		dir := filepath.Join(root, string(rune('a'+i)))
+		var lines []string
+		for k, step := range []int{0, 4} {
+			lines = append(lines, fmt.Sprintf(`{"step":%d,"role":"explorer","time":"2026-01-02T15:05:0%d.000Z","metrics":{"eval/model_version":%d,`+
+				`"eval/rows/accuracy/mean@1":%s,"eval/greedy/accuracy/mean@4":%s,"eval/greedy/turns/mean@4":%d}}`,
+				step, step, step, values[k], values[2*k], i))
+		}
+		writeStage(t, filepath.Join(dir, "monitor"), append(lines, "")...)
+		if err := os.WriteFile(filepath.Join(dir, "monitor", rundir.SettingsFile), []byte(fmt.Sprintf("seed: %d\n", i)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	for metric, want := range map[string]string{
+		"eval/rows/accuracy/mean@1":   "By greedy/accuracy another run is best: b, 0.8 at step 4; a has 0.6 at step 4.",
+		"eval/greedy/accuracy/mean@4": "By rows/accuracy another run is best: a, 0.7 at step 4; b has 0.6 at step 4.",
+	} {
+		c, err := Asked{Metric: metric}.Compare(dirs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.verdict(); !slices.Contains(got, want) || len(c.Others) != 1 {
+			t.Errorf("the verdict is\n%s\nwant in it\n%s", strings.Join(got, "\n"), want)
+		}
+	}
+}
+
 // Single runs stand at the best of their steps, with the difference over the rows that both answered.
 func TestStandings(t *testing.T) {
 	root := t.TempDir()

@@ -349,10 +349,15 @@ func (p program) lives(t *testing.T, w *window) {
 	run := "run=" + url.QueryEscape(id)
 	w.show(t, "curves?"+run+"&name=actor%2Fgrad_norm", "actor/grad_norm")
 	w.until(t, "document.querySelector('.u-over')")
-	at := value[[]float64](t, w, "(() => { const r = document.querySelector('.u-over').getBoundingClientRect();"+
-		" return [r.left + 2, r.top + r.height / 2]; })()")
-	w.do(t, chromedp.MouseEvent("mouseMoved", at[0], at[1]), chromedp.MouseClickXY(at[0], at[1]))
-	w.until(t, "location.hash.startsWith('#/rollouts') && location.hash.includes('step=1')")
+	const opened = "location.hash.startsWith('#/rollouts') && location.hash.includes('step=1')"
+	for end := time.Now().Add(patience); !value[bool](t, w, opened) && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		at := value[[]float64](t, w, "(() => { const r = document.querySelector('.u-over')?.getBoundingClientRect();"+
+			" return r && location.hash.startsWith('#/curves') ? [r.left + 2, r.top + r.height / 2] : []; })()")
+		if len(at) > 0 { // what the run says meanwhile moves the plot
+			w.do(t, chromedp.MouseEvent("mouseMoved", at[0], at[1]), chromedp.MouseClickXY(at[0], at[1]))
+		}
+	}
+	w.until(t, opened)
 	w.until(t, says("sums/"))
 
 	w.show(t, "runs?q=quickstart", "quickstart")

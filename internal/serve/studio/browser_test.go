@@ -547,10 +547,17 @@ func asksForToken(t *testing.T, w *window, root string) {
 	if value[bool](t, other, says(both[5:])) {
 		t.Error("the page shows runs without the token")
 	}
-	other.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(server.URL+"/#token=0123456789abcdef"))
-	other.until(t, says(both[5:]))
-	if hash := value[string](t, other, "location.hash"); hash != "#/runs" {
-		t.Errorf("the address still has %s", hash)
+	address := chromedp.Navigate(server.URL + "/#token=0123456789abcdef")
+	for _, isNew := range []bool{false, true} { // a tab that has the page already, and another one
+		if isNew {
+			other.do(t, chromedp.Navigate("about:blank"))
+		}
+		other.do(t, address)
+		other.until(t, says(both[5:]))
+		if hash := value[string](t, other, "location.hash"); hash != "#/runs" {
+			t.Errorf("the address still has %s", hash)
+		}
+		value[bool](t, other, "(sessionStorage.clear(), true)")
 	}
 	other.do(t, chromedp.Navigate("about:blank"))
 	w.mu.Lock()

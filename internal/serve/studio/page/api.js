@@ -10,12 +10,17 @@ class Refused extends Error {
   }
 }
 
-/** The token of the studio: from #token=… of its address, which does not stay there. */
-const begin = /^#token=([^&/]*)/.exec(location.hash);
-if (begin) {
-  sessionStorage.setItem("token", decodeURIComponent(begin[1]));
-  location.replace("#/runs");
+/** takeToken keeps the token of #token=… in the address, which does not stay there, and reports whether there was one. */
+export function takeToken() {
+  const found = /^#token=([^&/]*)/.exec(location.hash);
+  if (found) {
+    sessionStorage.setItem("token", decodeURIComponent(found[1]));
+    location.replace("#/runs");
+  }
+  return !!found;
 }
+
+takeToken();
 
 /** enterToken keeps the token that somebody typed. @param {string} token */
 export const enterToken = (token) => sessionStorage.setItem("token", token);

@@ -63,7 +63,11 @@ function App() {
   const theme = document.documentElement.dataset.theme || "auto";
   const help = useRef(/** @type {any} */ (null));
   useEffect(() => {
-    const changed = () => { setMenu(false); show(parse(location.hash)); };
+    const changed = () => {
+      if (api.takeToken()) { location.reload(); return; } // the address was opened in a tab of the studio
+      setMenu(false);
+      show(parse(location.hash));
+    };
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);

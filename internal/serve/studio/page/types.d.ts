@@ -100,6 +100,7 @@ interface Standing extends Evaluation { run: string; label: string; gain?: Away;
 interface Comparison {
   groups: ComparedGroup[]; apart: { key: string; head: string; values: string[] }[]; differences: { key: string; values: string[] }[];
   metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; best: Standing[];
+  others: { name: string; run: string; label: string; best: number | string; step: number; has: number | string }[];
   notes: string[];
 }
 

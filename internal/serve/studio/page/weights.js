@@ -29,10 +29,10 @@ export const chatWith = (path) => `trinity chat --model ${/^[\w@%+=:,./-]+$/.tes
 
 /**
  * Weights says which of some runs is the best at any step, by how much, and where its weights are; or that none is better than the
- * model with which it began. nameOf gives the name of a run among the others, standings are those of a comparison.
- * @param {{runs: Run[], nameOf: (run: Run) => string, standings?: Standing[]}} props
+ * model with which it began. nameOf gives the name of a run among the others, standings and others are those of a comparison.
+ * @param {{runs: Run[], nameOf: (run: Run) => string, standings?: Standing[], others?: Comparison["others"]}} props
  */
-export function Weights({ runs, nameOf, standings = [] }) {
+export function Weights({ runs, nameOf, standings = [], others = [] }) {
   const known = runs.find((run) => run.id === standings[0]?.run), run = known ?? bestOf(runs) ?? (runs.length === 1 ? runs[0] : null);
   const e = known ? standings[0] : run?.evaluation;
   if (!run || !run.weights && !e) return null;
@@ -44,6 +44,8 @@ export function Weights({ runs, nameOf, standings = [] }) {
     <p>${several && html`<span class="muted">${t("weights.single")}</span> <b>${plain(nameOf(run))}</b> · `}${e ? says(e) :
       t("weights.none")}${known && standings[0].gain && html` <${Apart} of=${standings[0].gain} />`}</p>
     ${several && e && html`<${Next} ...${{ run, runs, nameOf, standings }} />`}
+    ${others.map((o) => html`<p class="warn">${t("weights.other", { metric: plain(o.name), run: plain(o.label), best: number(o.best, 4),
+      step: number(o.step), has: number(o.has, 4) })}</p>`)}
     ${weights && html`<${Path} ...${{ run, weights, says: t("weights." + (weights.best ? "best" : run.weights?.best ? "kept" :
       "newest"), { step: number(weights.step) }) }} />`}
     ${e && !weights?.best && html`<p class="muted">${t("weights.lost", { step: number(e.step) })}</p>`}
@@ -80,7 +82,8 @@ function Path({ run, weights, says }) {
   return html`<p><span class="muted">${says}</span> <code>${plain(weights.path)}</code></p>
     <div class="row"><${CopyButton} label=${t("weights.path")} text=${() => weights.path} title=${plain(weights.path)} />
       <${CopyButton} label=${t("weights.chat")} text=${() => chatWith(weights.path)} title=${plain(chatWith(weights.path))} />
-      <a href=${href("talk", { run: run.id, model: `global_step_${weights.step}` })}>${t("page.talk")}</a></div>`;
+      <a href=${href("talk", { run: run.id, model: `global_step_${weights.step}` })}>${t("page.talk")}</a>
+      <a href=${href("answers", { run: run.id })}>${t("page.answers")}</a></div>`;
 }
 
 /**
