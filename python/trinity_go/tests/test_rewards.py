@@ -120,8 +120,8 @@ def test_scores(name: str, args: dict[str, Any], answer: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("name", "args", "says"),
     [
-        ("text", {}, "NAME returned a str: want a number, None, or a dict of numbers"),
-        ("trl_many", {}, "NAME returned 2 rewards for 1 completion"),
+        ("text", {}, "it returned a str: want a number, None, or a dict of numbers"),
+        ("trl_many", {}, "it returned 2 rewards for 1 completion"),
         ("Weighed", {}, "NAME needs the argument weight: set it in reward_fn_args"),
         ("right", {"anwser": "3"}, "NAME has no argument anwser: it has completion, answer"),
         ("Silent", {}, "NAME has no method __call__, which scores a reply"),

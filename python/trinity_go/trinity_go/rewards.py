@@ -124,9 +124,7 @@ class Scorer:
         missing = [p.name for p in self.takes.values() if p.default is p.empty and p.name not in arguments]
         if missing:
             columns, offered = ", ".join(question.get("row") or {}) or "none", ", ".join(OFFERED)
-            raise Told(
-                f"{self.name} takes {missing[0]}, which is no column ({columns}) and nothing of the run ({offered})"
-            )
+            raise Told(f"it takes {missing[0]}, which is no column ({columns}) and nothing of the run ({offered})")
         result = self.call(**arguments)
         if inspect.isawaitable(result):
             return self._later(result, parts)
@@ -139,34 +137,32 @@ class Scorer:
         """Return a result in the form of the wire. What is no finite number is no reward, and never 0."""
         if "completions" in self.takes:
             if not isinstance(result, (list, tuple)) and not hasattr(result, "tolist"):
-                raise Told(
-                    f"{self.name} returned a {type(result).__name__} for a list of completions: want a list of numbers"
-                )
+                raise Told(f"it returned a {type(result).__name__} for a list of completions: want a list of numbers")
             result = list(result)
             if len(result) != 1:
-                raise Told(f"{self.name} returned {len(result)} rewards for 1 completion")
+                raise Told(f"it returned {len(result)} rewards for 1 completion")
             result = result[0]
         if isinstance(result, Mapping):
-            given = {str(name): _number(self.name, value) for name, value in result.items()}
+            given = {str(name): _number(value) for name, value in result.items()}
             finite = {name: value for name, value in given.items() if value is not None}
             if len(finite) < len(given):
                 lacking = ", ".join(name for name in given if name not in finite)
                 return {"reward": None, "reason": f"{self.name} gave no finite number for {lacking}"}
             return {"parts": finite | parts}
-        number = _number(self.name, result)
+        number = _number(result)
         if number is None:
             return {"reward": None, "reason": f"{self.name} returned {result}"}
         return {"reward": number, "parts": parts} if parts else {"reward": number}
 
 
-def _number(name: str, value: Any) -> float | None:
+def _number(value: Any) -> float | None:
     """Return a number; None for None and for what is not finite."""
     if value is None:
         return None
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise Told(f"{name} returned a {type(value).__name__}: want a number, None, or a dict of numbers") from None
+        raise Told(f"it returned a {type(value).__name__}: want a number, None, or a dict of numbers") from None
     return number if math.isfinite(number) else None
 
 
