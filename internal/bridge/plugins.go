@@ -134,16 +134,17 @@ type answered struct {
 // fresh is how long an answer counts: people change what it is about.
 const fresh = 5 * time.Second
 
-// leftOut says that no code of users runs to describe itself.
-var leftOut atomic.Bool
+// allowed says that code of users may run to describe itself.
+var allowed atomic.Bool
 
-// LeaveOut makes Describe answer nothing, so that no code of users runs before a run does.
-func LeaveOut() { leftOut.Store(true) }
+// Allow lets Describe run code of users. Only a command that somebody has given for the configuration allows it: who
+// looks at a run of others, as in the studio, runs nothing of it.
+func Allow() { allowed.Store(true) }
 
 // Describe imports a class or a function in a process of its own, and checks the arguments of the configuration against
 // those that it takes. kind is what the run asks of it, such as reward. The same question is asked once in a while.
 func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described, err error) {
-	if leftOut.Load() {
+	if !allowed.Load() {
 		return d, nil
 	}
 	if runtime.GOOS != "linux" && p.MaxMemoryMb > 0 {

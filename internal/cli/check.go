@@ -24,8 +24,8 @@ func checkCommand() *cobra.Command {
 			"of memory and time, and the files that the run writes. It imports the Python functions that\n" +
 			"the configuration names, with your rights; --no-python leaves that out.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if noPython {
-				bridge.LeaveOut()
+			if !noPython {
+				bridge.Allow()
 			}
 			cfg, err := flags.load(args)
 			if err != nil {

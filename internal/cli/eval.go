@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run"
@@ -47,7 +48,10 @@ func evalCommand() *cobra.Command {
 			"argument: .yaml is a configuration. Both print the means of the reward and of its parts. Each answer becomes\n" +
 			"a line of --output (JSON) as soon as those of the rows before are there, or a row of a table if the name ends\n" +
 			"in .parquet. The command never overwrites a file. trinity compare --answers shows two side by side.",
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, f.first(args)) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			bridge.Allow()
+			return f.run(cmd, f.first(args))
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.path, "config", "c", "", "configuration of a run (YAML)")

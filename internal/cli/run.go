@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/run"
@@ -77,6 +78,7 @@ func runCommand() *cobra.Command {
 		Use:   "run (FILE | --config FILE) [key=value …]",
 		Short: "Run a configuration, or resume its run",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			bridge.Allow()
 			if flags.anew {
 				args = append(args, "continue_from_checkpoint=false")
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/sweep"
@@ -25,6 +26,7 @@ func sweepCommand() *cobra.Command {
 			"goes on after a failed run, too, and ends with exit code 1. A list of one value, key=[[a,b]], is a setting of\n" +
 			"all runs; random search also takes ranges, key=1e-6..1e-3, from which it draws log-uniformly.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			bridge.Allow()
 			return runSweep(cmd, &flags, o, args)
 		},
 	}

@@ -7,6 +7,8 @@ import linecache
 import os
 import sys
 
+if sys.version_info < (3, 10):
+    sys.exit("%s is Python %d.%d: functions of yours need 3.10 or later" % (sys.executable, *sys.version_info[:2]))
 questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what libraries read is no question
 os.dup2(2, 1)  # what they print is no answer

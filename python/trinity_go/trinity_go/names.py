@@ -27,10 +27,7 @@ def find(name: str) -> Any:
         if colon and path.endswith(".py"):
             module = _of_file(path)
         else:
-            path, _, attribute = name.rpartition(".")
-            if not path:
-                raise Told(f"{name}: want package.module.{name or 'Name'} or file.py:{name or 'Name'}")
-            module = _imported(path)
+            module, path, attribute = _of_name(name)
     found: Any = module
     for part in attribute.split("."):
         try:
@@ -45,11 +42,26 @@ def find(name: str) -> Any:
     return found
 
 
-def _imported(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        raise Told(_failure(name, error)) from error
+def _of_name(name: str) -> tuple[ModuleType, str, str]:
+    """Return the module of a dotted name, that module's name, and the attributes that follow."""
+    parts = name.split(".")
+    if len(parts) < 2 or not all(parts):
+        raise Told(f"{name}: want package.module.{parts[-1] or 'Name'} or file.py:{parts[-1] or 'Name'}")
+    first: Told | None = None
+    for n in range(len(parts) - 1, 0, -1):
+        path = ".".join(parts[:n])
+        try:
+            module = importlib.import_module(path)
+        except BaseException as error:
+            first = first or Told(_failure(path, error))
+            if not isinstance(error, ModuleNotFoundError) or not (path + ".").startswith(f"{error.name}."):
+                raise Told(_failure(path, error)) from error
+            continue
+        if first is not None and not hasattr(module, parts[n]):
+            break  # it is no class of this module, but a module that is missing
+        return module, path, ".".join(parts[n:])
+    assert first is not None
+    raise first
 
 
 def _of_file(path: str) -> ModuleType:
@@ -62,7 +74,7 @@ def _of_file(path: str) -> ModuleType:
         return _files[full]
     path = full
     name = Path(path).stem
-    spec = importlib.util.spec_from_file_location(name if name not in sys.modules else f"{name}@{path}", path)
+    spec = importlib.util.spec_from_file_location(f"{name}@{path}", path)  # no other module's name
     if spec is None or spec.loader is None:
         raise Told(f"{path} is no file of Python")
     folder = os.path.dirname(path)

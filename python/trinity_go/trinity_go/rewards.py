@@ -67,6 +67,10 @@ def _check(name: str, target: Any, args: Mapping[str, Any]) -> None:
     takes, takes_all = _parameters(target)
     if inspect.isclass(target) and not any("__call__" in vars(base) for base in target.__mro__):
         raise Told(f"{name} has no method __call__, which scores a reply")
+    if any(p.kind is p.POSITIONAL_ONLY and p.default is p.empty for p in _signature(target).parameters.values()):
+        raise Told(f"{name} takes a parameter by its place alone: a reward is asked by the names of its parameters")
+    if "completion" in args:
+        raise Told("reward_fn_args sets completion, which is the reply", "args.completion")
     unknown = [given for given in args if given not in takes]
     if unknown and not takes_all:
         raise Told(f"{name} has no argument {unknown[0]}: it has {', '.join(takes) or 'none'}", f"args.{unknown[0]}")
@@ -148,6 +152,8 @@ class Scorer:
             if len(finite) < len(given):
                 lacking = ", ".join(name for name in given if name not in finite)
                 return {"reward": None, "reason": f"{self.name} gave no finite number for {lacking}"}
+            if not finite or not math.isfinite(sum(finite.values())):
+                return {"reward": None, "reason": f"{self.name} returned {result}"}
             return {"parts": finite | parts}
         number = _number(result)
         if number is None:
@@ -160,14 +166,22 @@ def _number(value: Any) -> float | None:
     if value is None:
         return None
     try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
         number = float(value)
+    except OverflowError:
+        return None
     except (TypeError, ValueError):
         raise Told(f"it returned a {type(value).__name__}: want a number, None, or a dict of numbers") from None
     return number if math.isfinite(number) else None
 
 
 def _measure(parts: dict[str, float], name: str, value: float) -> None:
-    parts[re.sub(r"[^\w.-]", "_", name)[:64]] = float(value)
+    """Keep a measured number under a name that a part may have."""
+    number = _number(value)
+    if number is not None:
+        name = re.sub(r"[^\w.-]", "_", name)
+        parts[(name if name[:1].isalpha() and name != "reward" else "m_" + name)[:64]] = number
 
 
 def _note(name: str, column: str, values: Any) -> None:

@@ -119,7 +119,7 @@ class Server:
 
     def __init__(self, handlers: Mapping[str, Handler], answers: BinaryIO, concurrency: int = 64) -> None:
         self._handlers, self._answers, self._most = handlers, answers, concurrency
-        self._lock = threading.Lock()
+        self._lock, self._pid = threading.Lock(), os.getpid()
         self._open: dict[int, _Running] = {}
         self._abandoned = 0  # threads that run on after their question was given up
         self._loop = asyncio.new_event_loop()
@@ -172,25 +172,24 @@ class Server:
         self._give(number, answer)
 
     def _failed(self, number: int, error: BaseException) -> dict[str, Any]:
-        if not isinstance(error, Told):
-            print(
-                f"question {number}:",
-                "".join(traceback.format_exception(error)),
-                sep="\n",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-        return {"error": {"kind": kind_of(error), "reason": reason_of(error)}}
+        reason = type(error).__name__
+        try:  # the text of an exception is code of users, too, and standard error may be closed
+            reason = reason_of(error)
+            if not isinstance(error, Told):
+                text = "".join(traceback.format_exception(error))
+                print(f"question {number}:", text, sep="\n", end="", file=sys.stderr, flush=True)
+        except BaseException as another:
+            reason += f" (and {type(another).__name__} when it was told)"
+        return {"error": {"kind": kind_of(error), "reason": reason}}
 
     def _cancel(self, number: int) -> None:
         with self._lock:
             running = self._open.get(number)
-        if running is None:
-            return  # it has been answered
-        if running.task is not None:
-            running.task.cancel()  # its handler answers
-            return
+            if running is None:
+                return  # it has been answered
+            if running.task is not None:
+                running.task.cancel()  # its handler answers
+                return
         place = running.place()
         with self._lock:
             self._abandoned += 1
@@ -210,8 +209,10 @@ class Server:
 
     def _give(self, number: int, answer: Any) -> bool:
         """Write the one answer of a question; report whether this is it."""
+        if os.getpid() != self._pid:  # a child that a handler has forked came back from it
+            os._exit(0)
         try:
-            line = json.dumps({"id": number, **(answer or {})}, default=plain, allow_nan=True).encode() + b"\n"
+            line = json.dumps({"id": number, **(answer or {})}, default=plain, allow_nan=False).encode() + b"\n"
         except (TypeError, ValueError) as error:
             line = (
                 json.dumps({"id": number, "error": {"kind": "", "reason": f"the answer is no JSON: {error}"}}).encode()
