@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -57,12 +56,11 @@ func ProgramWheel(path, platform string) (name string, data []byte, err error) {
 		return "", nil, fmt.Errorf("%s is a program for %s, and there are wheels for %s",
 			path, is, strings.Join(slices.Sorted(maps.Keys(platforms)), ", "))
 	}
-	p, err := readProject(front)
-	if err != nil {
-		return "", nil, err
+	w, p, err := packagesOf(front)
+	if err == nil {
+		err = w.addWorker(p)
 	}
-	w := &wheel{}
-	if err := errors.Join(w.addPackages(p), w.addWorker(p)); err != nil {
+	if err != nil {
 		return "", nil, err
 	}
 	version := pythonVersion(main.Version, setting(info, "vcs.modified") == "true")

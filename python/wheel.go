@@ -53,7 +53,7 @@ func readProject(root string) (p *project, err error) {
 // Wheel returns the package trinity_worker as a wheel for pip, and the wheel's file name. The wheel's version is
 // the protocol's and, as its local part, that of the program. Equal programs give equal bytes.
 func Wheel(program string) (name string, data []byte, err error) {
-	p, err := readProject(worker)
+	w, p, err := packagesOf(worker)
 	if err != nil {
 		return "", nil, err
 	}
@@ -61,22 +61,14 @@ func Wheel(program string) (name string, data []byte, err error) {
 	if local := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(program), "."), "."); local != "" {
 		version += "+" + local
 	}
-	w := &wheel{}
-	if err := w.addPackages(p); err != nil {
-		return "", nil, err
-	}
 	return w.finish(p, version, "any")
 }
 
 // Files returns the files of the package trinity_worker, by the path from the directory to import it from. With
 // them a Python finds the package's plug-ins too.
 func Files() (map[string][]byte, error) {
-	p, err := readProject(worker)
+	w, p, err := packagesOf(worker)
 	if err != nil {
-		return nil, err
-	}
-	w := &wheel{}
-	if err := w.addPackages(p); err != nil {
 		return nil, err
 	}
 	w.describe(p, fmt.Sprint(Protocol), "any")
@@ -159,6 +151,15 @@ type file struct {
 
 func (w *wheel) add(name string, data []byte) {
 	w.files = append(w.files, file{name, data, 0o644})
+}
+
+// packagesOf begins a wheel with the packages of the project in a folder.
+func packagesOf(root string) (w *wheel, p *project, err error) {
+	if p, err = readProject(root); err != nil {
+		return nil, nil, err
+	}
+	w = &wheel{}
+	return w, p, w.addPackages(p)
 }
 
 // addPackages adds the files of a project's Python packages, each without the project's folder.

@@ -117,8 +117,7 @@ func (a Asked) Compare(dirs ...string) (*Comparison, error) {
 
 // compare compares groups of runs. empty are directories whose runs have no records.
 func (a Asked) compare(runs []*run, groups []*group, empty []string) *Comparison {
-	c := &Comparison{Apart: apart(groups), Differences: differences(groups), asked: a}
-	c.answered = &evaluations{read: a.Rows, known: map[string]scores{}}
+	c := &Comparison{Apart: apart(groups), Differences: differences(groups), asked: a, answered: newEvaluations(a.Rows)}
 	for _, g := range groups {
 		of := ComparedGroup{Name: g.Name}
 		for _, r := range g.Runs {

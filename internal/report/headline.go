@@ -50,7 +50,7 @@ func (p *Page) rankAll() error {
 		return err
 	}
 	p.Metric, p.Apart = metric, apart(p.Groups)
-	c := &Comparison{answered: &evaluations{read: readRows, known: map[string]scores{}}, asked: Asked{Metric: metric}}
+	c := &Comparison{answered: newEvaluations(readRows), asked: Asked{Metric: metric}}
 	for _, stage := range slices.Backward(stages) {
 		if c.add(stage, metric, p.Groups); len(c.Metrics) > 0 {
 			break

@@ -86,6 +86,10 @@ type evaluations struct {
 	failed []string
 }
 
+func newEvaluations(read Rows) *evaluations {
+	return &evaluations{read: read, known: map[string]scores{}}
+}
+
 // placed is an evaluation of a stage, with the value of its metric.
 type placed struct {
 	stage *stage

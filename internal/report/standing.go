@@ -17,7 +17,7 @@ type Standing struct {
 	Label string `json:"label"` // the shortest name that tells it from the others
 	Evaluation
 	Gain    *Difference `json:"gain,omitempty"` // over the model with which it began, in the rows that both answered
-	More    *Difference `json:"more,omitempty"` // than the first run, in the rows that both answered; nil: nobody can tell
+	More    *Difference `json:"more,omitempty"` // than the first run, in the rows that both answered; nil without such rows
 	Weights string      `json:"weights"`        // the checkpoint of the version; "" if none is kept
 	Model   string      `json:"model"`          // with which it began
 }
@@ -48,7 +48,7 @@ func (c *Comparison) stand(runs []*run, groups []*group) {
 	}
 	labels := nameAll(all).Labels
 	for _, stage := range slices.Backward(stageNames(groups)) {
-		var at []placed
+		var all []judged
 		for i, r := range runs {
 			s := r.stage(stage)
 			if s == nil {
@@ -58,65 +58,65 @@ func (c *Comparison) stand(runs []*run, groups []*group) {
 			if e == nil {
 				continue
 			}
-			st := Standing{Run: r.Name, Label: labels[i], Evaluation: *e, Model: s.setting("model.model_path")}
+			j := judged{
+				Standing{Run: r.Name, Label: labels[i], Evaluation: *e, Model: s.setting("model.model_path")},
+				placed{s, e.Step, float64(e.Best)},
+			}
 			if path := rundir.Checkpoint(s.dir, e.Version); e.Version > 0 && durable.Missing(path) == "" {
-				st.Weights = path
+				j.Weights = path
 			}
-			of := placed{s, e.Step, float64(e.Best)}
 			if e.IsStart && e.Version > 0 {
-				st.Gain = c.overRows(metric, of, placed{s, e.firstStep, float64(e.First)})
+				j.Gain = c.overRows(metric, j.placed, placed{s, e.firstStep, float64(e.First)})
 			}
-			c.Best, at = append(c.Best, st), append(at, of)
+			all = append(all, j)
 		}
-		if len(c.Best) == 0 {
+		if len(all) == 0 {
 			continue
 		}
-		order := make([]int, len(at))
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			return cmp.Or(btoi(Better(metric, at[b].value, at[a].value))-btoi(Better(metric, at[a].value, at[b].value)),
-				strings.Compare(c.Best[a].Run, c.Best[b].Run)) // whatever the order of the runs
+		slices.SortFunc(all, func(a, b judged) int {
+			return cmp.Or(btoi(Better(metric, b.value, a.value))-btoi(Better(metric, a.value, b.value)), strings.Compare(a.Run, b.Run))
 		})
-		ranked := make([]Standing, len(order))
-		for i, k := range order {
-			if ranked[i] = c.Best[k]; i > 0 {
-				ranked[i].More = c.overRows(metric, at[k], at[order[0]])
+		for i, j := range all {
+			if i > 0 {
+				j.More = c.overRows(metric, j.placed, all[0].placed)
 			}
+			c.Best = append(c.Best, j.Standing)
 		}
-		c.Best = ranked
-		places := make([]placed, len(order))
-		for i, k := range order {
-			places[i] = at[k]
-		}
-		c.disagree(metric, places)
+		c.disagree(metric, all)
 		return
 	}
 }
 
+// judged is a standing with the evaluation that it is by.
+type judged struct {
+	Standing
+	placed
+}
+
 // disagree finds the evaluations of the same quantity on other tasksets by which another run than the best one is better.
-// The places are those of the standings.
-func (c *Comparison) disagree(metric string, places []placed) {
+// all are in the order of the standings.
+func (c *Comparison) disagree(metric string, all []judged) {
+	best := all[0]
 	names := map[string]bool{}
-	for i := range places[0].stage.files {
-		for _, name := range places[0].stage.files[i].Names {
+	for i := range best.stage.files {
+		for _, name := range best.stage.files[i].Names {
 			if name != metric && IsEvaluation(name) && quantity(name) == quantity(metric) {
 				names[name] = true
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		has, ok := places[0].stage.valueAt(name, places[0].step)
-		if !ok {
+		values := best.stage.points(name)
+		at := slices.IndexFunc(values, func(p point) bool { return p.x == float64(best.step) })
+		if at < 0 {
 			continue
 		}
-		other := Other{Name: name, Has: rundir.Number(has)}
-		for i, of := range places {
-			e := of.stage.evaluation(name)
-			if i > 0 && e != nil && e.Version > 0 && Better(name, float64(e.Best), has) &&
+		other := Other{Name: name, Has: rundir.Number(values[at].y)}
+		for _, j := range all[1:] {
+			e := j.stage.evaluation(name)
+			if e != nil && e.Version > 0 && Better(name, float64(e.Best), values[at].y) &&
 				(other.Run == "" || Better(name, float64(e.Best), float64(other.Best))) {
-				other.Run, other.Label, other.Best, other.Step = c.Best[i].Run, c.Best[i].Label, e.Best, e.Step
+				other.Run, other.Label, other.Best, other.Step = j.Run, j.Label, e.Best, e.Step
 			}
 		}
 		if other.Run != "" {
@@ -129,20 +129,6 @@ func (c *Comparison) disagree(metric string, places []placed) {
 func quantity(name string) string {
 	_, name, _ = strings.Cut(shortMetric(name), "/")
 	return name
-}
-
-// valueAt returns the value of a metric at a step.
-func (s *stage) valueAt(metric string, step int64) (value float64, ok bool) {
-	for i := range s.files {
-		t := &s.files[i]
-		column := t.Column(metric)
-		for k, record := range column.Records {
-			if t.Steps[record] == step {
-				value, ok = column.Values[k], true
-			}
-		}
-	}
-	return value, ok
 }
 
 // overRows returns by how much an evaluation is more than another one over the rows that both answered; nil without such rows.

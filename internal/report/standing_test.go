@@ -15,8 +15,8 @@ import (
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
-// The probabilities are those of McNemar's exact test, scipy.stats.binomtest(won, won+lost), version 1.17: a difference that is
-// clearly chance, or clearly none, is told so.
+// The interval over rows agrees with McNemar's exact test, whose probabilities are those of scipy.stats.binomtest(won, won+lost),
+// version 1.17, except near the bound of 5 %.
 func TestRowsTellChance(t *testing.T) {
 	for _, c := range []struct {
 		won, lost, same int

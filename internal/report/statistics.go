@@ -17,7 +17,7 @@ type Interval struct {
 type Difference struct {
 	Interval
 	Over  string `json:"over"`  // what was paired: overTheSeeds or overTheRows
-	Tells string `json:"tells"` // withinChance, beyondChance; "": nobody can tell
+	Tells string `json:"tells"` // withinChance, beyondChance, or "" where the data cannot tell
 }
 
 const (

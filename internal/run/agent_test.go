@@ -119,7 +119,7 @@ func (task assigned) decide() int {
 		tree.Replies[0].Turn, float64(last%3)/2, last, last))
 }
 
-// scoreAgain compares the log-probabilities of the chat's recorded sequence with those of its tokens.
+// scoreAgain lets the policy score the tokens of the chat's recorded sequence, and compares these log-probabilities with the recorded ones.
 func (task assigned) scoreAgain() int {
 	chat, _ := json.Marshal(map[string]any{"messages": []map[string]string{
 		{"role": "user", "content": task.Prompt}, {"role": "assistant", "content": task.got.Choices[0].Message.Content},

@@ -175,14 +175,14 @@ func (n *node) continuedBy(prompt []int32, temperature float32) bool {
 // weaver makes the experiences that a program has posted.
 type weaver struct {
 	posted map[int]*posted
-	each   bool                          // call is an experience of its own
-	steps  map[*node]*trinity.Experience // replies behind all that the policy read
-	learnt map[*node][]bool              // the tokens of replies that some experience learns
+	each   bool                           // call is an experience of its own
+	steps  map[*node]*trinity.Experience  // replies behind all that the policy read
+	learnt map[*trinity.Experience][]bool // of replies, the sampled tokens that some experience learns
 }
 
 // record writes the posted experiences, in the order of the sorted calls.
 func (w *weaver) record(out *trinity.Recording, nodes []*node) {
-	w.steps, w.learnt = map[*node]*trinity.Experience{}, map[*node][]bool{}
+	w.steps, w.learnt = map[*node]*trinity.Experience{}, map[*trinity.Experience][]bool{}
 	sequences, continued := 0, map[*node]bool{}
 	for _, n := range nodes {
 		continued[n.stem] = true
@@ -214,40 +214,23 @@ func (w *weaver) record(out *trinity.Recording, nodes []*node) {
 	}
 }
 
-// experience returns the sequence that ends with n, as the program has posted it. What an earlier
-// experience learns is context in this one.
+// experience returns the sequence that ends with n, as the program has posted it.
 func (w *weaver) experience(n *node, p *posted) *trinity.Experience {
 	path := n.path(w.each)
-	own, length := places(path)
+	var wanted []bool
 	if p.Learn != nil {
-		own = *p.Learn
+		_, length := places(path)
+		wanted = p.Learn.mask(length)
 	}
-	learn := own.mask(length)
-	begin, out := w.step(path[0]), *w.step(n)
-	out.ID.Turn, out.Prompt, out.PromptLen = begin.ID.Turn, begin.Prompt, begin.PromptLen
-	out.Mask, out.Logprobs = make([]bool, len(out.Tokens)), make([]float32, len(out.Tokens))
-	out.EnvironmentLen = length
-	for _, m := range path {
-		step := w.step(m)
-		if w.learnt[m] == nil {
-			w.learnt[m] = make([]bool, m.sampled)
-		}
-		for i, before := m.before(), w.learnt[m]; i < len(m.sequence); i++ {
-			if before[i-m.before()] || !step.Mask[i] {
-				continue
-			}
-			out.EnvironmentLen--
-			if !learn[i-out.PromptLen] {
-				continue
-			}
-			before[i-m.before()], out.Mask[i], out.Logprobs[i] = true, true, step.Logprobs[i]
-			out.Versions = [2]int64{min(out.Versions[0], step.Versions[0]), max(out.Versions[1], step.Versions[1])}
-		}
+	steps := make([]*trinity.Experience, len(path))
+	for i, m := range path {
+		steps[i] = w.step(m)
 	}
+	out := join(steps, wanted, w.learnt)
 	if out.Info = p.Info; p.Truncated != trinity.NotTruncated {
 		out.Truncated = p.Truncated
 	}
-	return &out
+	return out
 }
 
 // step returns a reply behind all that the policy read. The replies before it are asked for first, so

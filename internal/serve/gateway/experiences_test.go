@@ -27,7 +27,7 @@ func spoken(t testing.TB, o trinity.EndpointOptions) *endpoint {
 	return e
 }
 
-// What a program posts decides which sequences are learnt, of which tokens, and with what.
+// A program posts which sequences are learnt, which of their tokens, and their rewards and metrics.
 func TestAProgramSaysWhatIsLearnt(t *testing.T) {
 	const (
 		one, two, four = "user:'one'|assistant:[one|]", "user:'two'|assistant:[two|]", "user:'four'|assistant:[four|]"

@@ -11,7 +11,7 @@ import (
 // Training learns each reply once, in the first sequence that has it.
 func weave(replies []*trinity.Experience) (sequences []*trinity.Experience) {
 	before, continued := stems(replies)
-	learnt := map[*trinity.Experience]bool{}
+	learnt := map[*trinity.Experience][]bool{}
 	for _, last := range replies {
 		if continued[last] {
 			continue
@@ -21,7 +21,7 @@ func weave(replies []*trinity.Experience) (sequences []*trinity.Experience) {
 			path = append(path, e)
 		}
 		slices.Reverse(path)
-		sequences = append(sequences, join(path, learnt))
+		sequences = append(sequences, join(path, nil, learnt))
 	}
 	return sequences
 }
@@ -47,20 +47,28 @@ func stems(replies []*trinity.Experience) (before map[*trinity.Experience]*trini
 	return before, continued
 }
 
-// join returns the sequence of replies, each of which continues the one before.
-func join(path []*trinity.Experience, learnt map[*trinity.Experience]bool) *trinity.Experience {
+// join returns the sequence of replies, each of which continues the one before. wanted are the tokens of its response that
+// it learns; nil is all that the policy sampled. What an earlier sequence learns is context in this one.
+func join(path []*trinity.Experience, wanted []bool, learnt map[*trinity.Experience][]bool) *trinity.Experience {
 	out := *path[len(path)-1]
 	out.ID.Turn, out.Prompt, out.PromptLen = path[0].ID.Turn, path[0].Prompt, path[0].PromptLen
 	out.Mask, out.Logprobs = make([]bool, len(out.Tokens)), make([]float32, len(out.Tokens))
+	out.EnvironmentLen = len(out.Tokens) - out.PromptLen
 	for _, e := range path {
-		if learnt[e] {
-			continue
+		if learnt[e] == nil {
+			learnt[e] = make([]bool, len(e.Tokens)-e.PromptLen)
 		}
-		learnt[e] = true
-		copy(out.Mask[e.PromptLen:], e.Mask[e.PromptLen:])
-		copy(out.Logprobs[e.PromptLen:], e.Logprobs[e.PromptLen:])
-		out.Versions = [2]int64{min(out.Versions[0], e.Versions[0]), max(out.Versions[1], e.Versions[1])}
+		for i, before := e.PromptLen, learnt[e]; i < len(e.Tokens); i++ {
+			if before[i-e.PromptLen] || !e.Mask[i] {
+				continue
+			}
+			out.EnvironmentLen--
+			if wanted != nil && !wanted[i-out.PromptLen] {
+				continue
+			}
+			before[i-e.PromptLen], out.Mask[i], out.Logprobs[i] = true, true, e.Logprobs[i]
+			out.Versions = [2]int64{min(out.Versions[0], e.Versions[0]), max(out.Versions[1], e.Versions[1])}
+		}
 	}
-	out.EnvironmentLen = len(out.Tokens) - out.PromptLen - out.TrainedTokens()
 	return &out
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// comparesAtOnce: the page says at once which of twelve runs is best and by how much, and that is the first row of the single
-// runs; by the last value, with seeds as one, the table says that of itself. A plot has the width of its card.
+// comparesAtOnce: the page says at once which of twelve runs is best and by how much, and the table of single runs begins with
+// that run. A table with grouped seeds says that its rows are means. A plot has the width of its card.
 func comparesAtOnce(t *testing.T, w *window, pages []drawn) {
 	route := map[string]drawn{}
 	for _, page := range pages {

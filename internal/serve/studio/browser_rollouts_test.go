@@ -292,8 +292,8 @@ func unchanged(t *testing.T, dir string) {
 	}
 }
 
-// comparesRuns: answers of two runs are right or wrong at the same time, and none becomes so. Where nothing differs, the page
-// begins with what is wrong; of a long answer it shows the end.
+// comparesRuns: the page says which answers only one of two runs has right. Two evaluations of one run that differ in nothing
+// begin with the wrong answers. Of a long answer the page shows the end.
 func comparesRuns(t *testing.T, w *window) {
 	w.show(t, "answers?run=r&run=s", "B wrong 1")
 	w.until(t, "document.querySelector('.segments [aria-pressed=true]').innerText === 'B wrong 1'")

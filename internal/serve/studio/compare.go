@@ -53,7 +53,8 @@ func (s *curves) compare(r *http.Request) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	c.Apart, c.Differences, c.Metrics, c.Best, c.Notes = list(c.Apart), list(c.Differences), list(c.Metrics), list(c.Best), list(c.Notes)
+	c.Apart, c.Differences, c.Metrics, c.Notes = list(c.Apart), list(c.Differences), list(c.Metrics), list(c.Notes)
+	c.Best, c.Others = list(c.Best), list(c.Others)
 	return c, nil
 }
 

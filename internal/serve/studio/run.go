@@ -30,7 +30,7 @@ type Run struct {
 	State       State   `json:"state"`
 	Waiting     string  `json:"waiting"`   // for whom
 	Error       string  `json:"error"`     // that it failed with
-	Algorithm   string  `json:"algorithm"` // its type, and the parts that are none of its own
+	Algorithm   string  `json:"algorithm"` // its type, and the parts that replace those of the type
 	Mode        string  `json:"mode"`
 	Model       string  `json:"model"`
 	Step        int64   `json:"step"`

@@ -117,7 +117,7 @@ func (s *settings) value(key string) string {
 	return defaults()[key]
 }
 
-// algorithm returns the algorithm type, and those of its parts that are none of its own: "grpo · advantage rloo".
+// algorithm returns the algorithm type, and the parts that replace those of the type: "grpo · advantage rloo".
 func (s *settings) algorithm() string {
 	name := s.value("algorithm.algorithm_type")
 	own, err := registry.Parts(trinity.Algorithm{Type: name})

@@ -50,7 +50,7 @@ export function Compare({ query, go }) {
         { replace: true })} /> ${t("curves.band")}</label>
     </div>
     <${Loaded} data=${data} />
-    ${data.value && html`<${Weights} runs=${all} nameOf=${nameOf} standings=${data.value.best} others=${data.value.others || []} />
+    ${data.value && html`<${Weights} runs=${all} nameOf=${nameOf} standings=${data.value.best} others=${data.value.others} />
       <${Best} ...${{ comparison: data.value, metric, by, alone, byId }} />
       <${Warnings} runs=${all} nameOf=${nameOf} />
       <${Metrics} ...${{ comparison: data.value, atBest: by === BEST, byId, query, go }} />`}
