@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.machinery
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -59,15 +60,25 @@ class Registry:
         def put(cls: Any) -> Any:
             name = cls.__name__ if module_name is None else module_name
             known = self.modules.get(name)
-            if known is not None and known is not cls and not force:
+            if known is not None and not force and not _is_same(known, cls):
                 raise KeyError(
                     f"{name} is already registered in {self.name}, as {known.__module__}.{known.__qualname__}"
                 )
             self.modules[name] = cls
-            cls._name = name  # classes there read it
+            if "_name" not in vars(cls):  # an AlgorithmType takes it once
+                cls._name = name
             return cls
 
         return put if module_cls is None else put(module_cls)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Report whether two classes are of the same lines of a file, which two names have imported."""
+
+    def place(cls: Any) -> tuple[Any, ...]:
+        return getattr(sys.modules.get(cls.__module__), "__file__", cls), cls.__qualname__
+
+    return one is other or place(one) == place(other)
 
 
 def _mapping_of(original: str) -> dict[str, str]:
