@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/python"
@@ -151,21 +152,51 @@ func (p *Plugins) ask(name string, question map[string]any) (d Described, err er
 		return d, err
 	}
 	defer mux.Close()
-	limit := wait.Seconds(p.StartTimeout)
-	late := fmt.Errorf("no import of %s within python.start_timeout = %v", name, limit)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, late)
-	defer cancel()
 	var answer struct{ Is Described }
-	err = mux.Ask(ctx, "describe", question, &answer)
+	err = mux.Ask(context.Background(), process.Question{Do: "describe", Body: question, Limit: wait.Seconds(p.StartTimeout),
+		Late: func(time.Duration) string {
+			return fmt.Sprintf("no import of %s within python.start_timeout = %g s", name, p.StartTimeout)
+		}}, &answer)
 	return answer.Is, err
 }
 
-// Patience is how long people wait for Python before they are told for what.
-const Patience = 10 * time.Second
+// Question is what a plug-in asks about a class or a function of users.
+type Question struct {
+	Do, Name string
+	Body     map[string]any // the question without the name
+	Timeout  float64        // seconds for an answer, besides those for imports
+}
 
-// Waiting says, after a while, that the run waits for an import. The caller stops it.
-func (p *Plugins) Waiting(name string, say func(string)) *time.Timer {
-	return time.AfterFunc(Patience, func() {
-		say(fmt.Sprintf("waits for %s, which %s imports (python.start_timeout = %g s)", name, p.interpreter(), p.StartTimeout))
-	})
+// Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering. The failure
+// of the user's code is a [process.ToldError].
+func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer any) error {
+	key, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	opened, err := host.Open("python "+string(key), func(log io.Writer) (io.Closer, error) { return p.Open(log) })
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"name": q.Name}
+	maps.Copy(body, q.Body)
+	ask := process.Question{
+		Do: q.Do, Body: body, About: q.Name, Limit: wait.Seconds(q.Timeout), Loading: wait.Seconds(p.StartTimeout),
+		Late: func(limit time.Duration) string {
+			key := "timeout"
+			if limit > wait.Seconds(q.Timeout) {
+				key += " + python.start_timeout"
+			}
+			return fmt.Sprintf("no answer within %s = %g s", key, limit.Seconds())
+		},
+		Waits: func() {
+			host.Say(fmt.Sprintf("waits for %s, which %s imports (python.start_timeout = %g s)", q.Name, p.interpreter(), p.StartTimeout))
+		},
+	}
+	for range 2 {
+		if err = opened.(*process.Mux).Ask(ctx, ask, answer); !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }
