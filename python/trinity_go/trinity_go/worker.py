@@ -8,11 +8,11 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, rewards, wire
+from . import compat, describe, plugin_dirs, rewards, wire
 
-
-def describe(question: dict[str, Any]) -> dict[str, Any]:
-    return {"is": {"reward": rewards.describe}[question["kind"]](question["name"], question["args"])}
+CHECKS: dict[str, describe.Check] = {
+    "reward": rewards.describe,
+}
 
 
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
@@ -25,6 +25,12 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     )
     sys.path[:0] = options["path"]
     compat.install()
-    wire.Server({"describe": describe, "reward": rewards.reward}, answers, options["concurrency"]).run(questions)
+    plugin_dirs.install(options.get("plugin_dirs") or [])
+    handlers: dict[str, wire.Handler] = {
+        "describe": lambda question: describe.describe(question, CHECKS),
+        "registered": lambda question: {"names": describe.registered(), "files": describe.files()},
+        "reward": rewards.reward,
+    }
+    wire.Server(handlers, answers, options["concurrency"]).run(questions)
     sys.stderr.flush()
     os._exit(0)  # threads that run on would keep the process
