@@ -23,6 +23,8 @@ type Described struct {
 	SelectKeys       []string `json:"select_keys"`
 
 	Files []string `json:"files"` // of users, which the import has run
+
+	TakesGroup bool `json:"takes_group"` // a reward function that scores the replies of a group together
 }
 
 // Argument is one of a class or a function, in the words of Python.
