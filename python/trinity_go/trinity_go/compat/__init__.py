@@ -55,7 +55,7 @@ OFFERED: dict[str, dict[str, Any]] = {
         workflows, "AsyncMathWorkflow", "AsyncSimpleWorkflow", "BaseSimpleWorkflow", "MathWorkflow", "MultiTurnWorkflow", "SimpleWorkflow",
     ),
     "trinity.algorithm": {},
-    "trinity.buffer": {},
+    "trinity.buffer": _names(utils, "get_buffer_reader"),
     "trinity.utils": {},
     "trinity.utils.annotations": {"Deprecated": utils.deprecated, "Experimental": utils.experimental},
     "trinity.utils.log": {"get_logger": get_logger},

@@ -16,13 +16,15 @@ from ..wire import Told
 # The version of trinity-rft that has what is lacking here.
 VERSION = "0.6.0"
 
+# The packages of which no module is offered here.
+PACKAGES = ("trinity.algorithm", "trinity.buffer")
+
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the offered modules before all others."""
 
     def __init__(self, offered: Mapping[str, Mapping[str, Any]], moved: Mapping[str, str]) -> None:
         self.offered, self.moved = offered, moved
-        self.plugin_dirs: list[str] = []  # the path of trinity.plugins
         spec = importlib.machinery.PathFinder.find_spec("trinity")
         # The folder of an installed package `trinity`; "" without one.
         self.original = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
@@ -33,14 +35,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name in self.moved and self.file_of(name) is None:
             return importlib.machinery.ModuleSpec(name, _Moved(self.moved[name]))
         if name not in self.offered:
-            if name.startswith("trinity.") and not name.startswith("trinity.plugins.") and self.file_of(name) is None:
+            known = not name.startswith("trinity.") or name.startswith("trinity.plugins")
+            if not known and self.file_of(name) is None:
                 raise ModuleNotFoundError(self.lacking(name), name=name)
             return None
-        is_package = name == "trinity.plugins" or any(other.startswith(name + ".") for other in self.offered)
+        is_package = name in PACKAGES or any(other.startswith(name + ".") for other in self.offered)
         spec = importlib.machinery.ModuleSpec(name, self, is_package=is_package)
-        if name == "trinity.plugins":
-            spec.submodule_search_locations = self.plugin_dirs
-        elif is_package and self.original and name.partition(".")[0] == "trinity":
+        if is_package and self.original and name.partition(".")[0] == "trinity":
             spec.submodule_search_locations = [os.path.join(self.original, *name.split(".")[1:])]
         return spec
 

@@ -19,6 +19,13 @@ def get_logger(name: str | None = None, level: int | None = None, in_ray_actor: 
     return logger
 
 
+def get_buffer_reader(config: Any) -> Any:
+    """Refuse: a class that reads buffers itself is not offered."""
+    raise NotImplementedError(
+        "get_buffer_reader: the run reads its buffers itself, and this version offers none to Python"
+    )
+
+
 class Timer:
     """Measures a block in seconds, under a key of a dict."""
 
