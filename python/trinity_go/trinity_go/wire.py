@@ -25,6 +25,8 @@ from typing import Any, BinaryIO
 Question = dict[str, Any]
 Handler = Callable[[Question], Any]
 
+_COMPAT = os.path.join(os.path.dirname(__file__), "compat", "")  # what it raises is the caller's
+
 
 class Told(Exception):
     """An error whose text says all that people need."""
@@ -59,6 +61,8 @@ def place_of(error: BaseException) -> str:
 
 def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
+    if path.startswith(_COMPAT):
+        return True
     return path.startswith(("<frozen", os.path.dirname(os.__file__))) and "site-packages" not in path
 
 
