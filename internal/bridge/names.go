@@ -24,6 +24,7 @@ type Described struct {
 
 	Files []string `json:"files"` // of users, which the import has run
 
+	Steps      bool `json:"steps"`       // a workflow whose calls of the model are experiences of their own
 	TakesGroup bool `json:"takes_group"` // a reward function that scores the replies of a group together
 }
 
