@@ -65,12 +65,15 @@ func (p *pythonClass) Form() trinity.RewardFunc {
 }
 
 // pythonGroup is a function that scores the replies of a group together.
-type pythonGroup struct{ *pythonClass }
+type pythonGroup struct{ of *pythonClass }
 
 // ScoreGroup implements [trinity.GroupReward].
 func (p pythonGroup) ScoreGroup(ctx context.Context, in []trinity.RewardInput) ([]trinity.Reward, error) {
-	return p.score(ctx, in)
+	return p.of.score(ctx, in)
 }
+
+// Score implements [trinity.RewardFunc].
+func (p pythonGroup) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) { return p.of.Score(ctx, in) }
 
 // Score implements [trinity.RewardFunc].
 func (p *pythonClass) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {

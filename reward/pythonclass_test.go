@@ -196,7 +196,8 @@ func TestPythonIsChecked(t *testing.T) {
 		key  string
 		want string
 	}{
-		{own(t, "nothing", nil, nil), "class", "own_rewards has no nothing: it has Theirs, block, die, hang, longest, meet, number, pid, slow, wrong"},
+		{own(t, "nothing", nil, nil), "class",
+			"own_rewards has no nothing: it has Theirs, block, die, hang, longest, meet, number, pid, slow, wrong"},
 		{own(t, "number", nil, map[string]any{"wieght": 1}), "args.wieght",
 			"own_rewards.number has no argument wieght: it has completion, weight, scale"},
 		{own(t, "number", map[string]any{"interpreter": "python9"}, nil), "class",
