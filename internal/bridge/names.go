@@ -1,9 +1,15 @@
 package bridge
 
 import (
+	"context"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -69,4 +75,67 @@ func absolute(folders []string) []any {
 		all = append(all, folder)
 	}
 	return all
+}
+
+// describer opens a process that describes. The caller calls done when it needs it no more.
+func (p *Plugins) describer() (mux *process.Mux, done func(), err error) {
+	one := *p
+	one.Processes = 1
+	key, err := json.Marshal(one)
+	if err != nil {
+		return nil, nil, err
+	}
+	described.Lock()
+	defer described.Unlock()
+	if mux = described.shared[string(key)]; mux != nil {
+		return mux, func() {}, nil
+	}
+	if mux, err = one.Open(nil); err != nil {
+		return nil, nil, err
+	}
+	if described.checks == 0 {
+		return mux, func() { _ = mux.Close() }, nil
+	}
+	described.shared[string(key)] = mux
+	return mux, func() {}, nil
+}
+
+// Together lets all questions of a check share processes, which import once, until it ends.
+func Together() (end func()) {
+	described.Lock()
+	defer described.Unlock()
+	described.checks++
+	return func() {
+		described.Lock()
+		defer described.Unlock()
+		if described.checks--; described.checks > 0 {
+			return
+		}
+		for _, mux := range described.shared {
+			_ = mux.Close()
+		}
+		clear(described.shared)
+	}
+}
+
+// Imported lists the files of users that descriptions have imported in this process.
+func Imported() []string {
+	described.Lock()
+	defer described.Unlock()
+	return slices.Sorted(maps.Keys(described.files))
+}
+
+// Registered lists what the modules of plugin_dirs register, each as its kind, a space and its name.
+func (p *Plugins) Registered() (names []string, err error) {
+	if !allowed.Load() || len(p.registering()) == 0 {
+		return nil, nil
+	}
+	mux, done, err := p.describer()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var answer struct{ Names []string }
+	err = mux.Ask(context.Background(), process.Question{Do: "registered", Body: struct{}{}, Limit: wait.Seconds(p.StartTimeout)}, &answer)
+	return answer.Names, err
 }
