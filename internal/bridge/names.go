@@ -22,6 +22,8 @@ type Described struct {
 	IsClass   bool   `json:"is_class"`
 	IsAsync   bool   `json:"is_async"`
 
+	TakesGroup bool `json:"takes_group"` // a reward that scores the replies of a group together
+
 	Arguments []Argument `json:"arguments"` // of the constructor, with default_args, or of the function
 
 	// Said by classes of Trinity-RFT.
