@@ -31,7 +31,7 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     plugin_dirs.install(options.get("plugin_dirs") or [])
     handlers: dict[str, wire.Handler] = {
         "describe": lambda question: describe.describe(question, CHECKS),
-        "registered": lambda question: {"names": describe.registered(), "files": describe.files()},
+        "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
         "reward": rewards.reward,
         "rollout": rollouts.rollout,
         "group": rollouts.group,

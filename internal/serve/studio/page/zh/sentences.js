@@ -3,7 +3,6 @@
 
 /** @type {Record<string, string>} */
 export const sentences = {
-  "known: %s; a function of yours in Python has its module before it, my_rewards.%[2]s, or its file, my_rewards.py:%[2]s": "已知：%s；您自己的 Python 函数要写上其模块，my_rewards.%[2]s，或其文件，my_rewards.py:%[2]s",
   "%s: the stage hands on the model that it began with": "%s：该阶段交出它开始时的模型",
   "name one as monitors have it, for example eval/%s/…": "请按监视器中的写法指明一个，例如 eval/%s/…",
   "names no metric": "没有指明指标",
@@ -391,13 +390,14 @@ export const sentences = {
   "is not one of the monitors": "不是所用的监视器之一",
   "with several monitors, monitor_args has one section for each: %s": "有多个监视器时，monitor_args 为每个监视器有一个节：%s",
   "the %s %q is one of older versions": "%s %q 属于较早的版本",
-  "the %s %q is written in Python, which this program does not load": "%s %q 用 Python 编写，此程序不加载它",
+  "python: %s: sample strategies read buffers themselves, which this version does not offer to Python": "python：%s：采样策略自己读取缓冲区，此版本不向 Python 提供这一点",
+  "use staleness_control or mix": "请使用 staleness_control 或 mix",
+  "%q is no %s of this program, which has no plug-in for Python ones": "%q 不是此程序的 %s，此程序没有用于 Python 的这类插件",
+  "%s:%s is that of an installed trinity-rft": "%s:%s 是已安装的 trinity-rft 中的那一个",
+  "one of yours in Python has its module before it, my_module.%[1]s, or its file, my_module.py:%[1]s, or a module of python.plugin_dirs registers it": "您用 Python 写的前面有其模块，my_module.%[1]s，或其文件，my_module.py:%[1]s，或由 python.plugin_dirs 的模块注册",
   "the %s %q is not built into this version": "此版本没有内置 %s %q",
   "did you mean %q?": "是否指 %q？",
-  "known: %s; this program does not load Python: %s": "已知：%s；此程序不加载 Python：%s",
   "use one or several of %s": "请使用 %s 中的一个或多个",
-  "docs/guide/rewards.md says how a program of yours scores replies": "docs/guide/rewards.md 说明您自己的程序如何给回复打分",
-  "docs/guide/from-trinity-rft.md says what takes the place of Python classes": "docs/guide/from-trinity-rft.md 说明用什么取代 Python 类",
   "the operator has no name": "该算子没有名称",
   "remove the arguments": "请删去这些参数",
   "this mode does not read its output": "此模式不读取它的输出",
