@@ -271,6 +271,10 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
             info["truncate_status"] = e.truncate_status
         if info:
             one["info"] = _json(info)
+        for name in ("advantages", "returns", "token_level_reward", "teacher_logprobs"):
+            if getattr(e, name) is not None and name not in _left_out:
+                _left_out.add(name)
+                _log.warning("%s of an experience of a workflow is not taken: the trainer computes it", name)
         posted.append(one)
     return {"experiences": posted}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import array
 import asyncio
 import concurrent.futures
+import contextlib
 import copy
 import functools
-import inspect
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -287,37 +288,38 @@ class ModelWrapper:
     def _client(self, kind: str) -> Any:
         with self._lock:
             if kind not in self._clients:
-                at = self._endpoints[0]
-                client = _shared(kind).with_options(base_url=at["base_url"], api_key=self.api_key)
-                client.model_path = self.model_path
-                if self.enable_history:
-                    completions = client.chat.completions
-                    completions.create = self._recording(completions.create)
+                client = self._of(kind)
+                client.model_path = self._name if self._settings.get("auxiliary") else self.model_path
+                completions = client.chat.completions
+                completions.create = self._recording(kind, completions.create)
                 self._clients[kind] = client
             return self._clients[kind]
 
-    def _recording(self, create: Callable[..., Any]) -> Callable[..., Any]:
+    def _of(self, kind: str) -> Any:
+        """Return a client of the endpoint."""
+        return _shared(kind).with_options(base_url=self._endpoints[0]["base_url"], api_key=self.api_key)
+
+    def _recording(self, kind: str, create: Callable[..., Any]) -> Callable[..., Any]:
         """Return create of a client, whose replies are kept in the history."""
 
         def asked(kwargs: dict[str, Any]) -> dict[str, Any]:
-            extra = dict(kwargs.get("extra_body") or {})
-            thinking = self.config.enable_thinking
+            if kwargs.get("model") == self.model_path:
+                kwargs = kwargs | {"model": self._name}
+            if not self.enable_history:
+                return kwargs
+            extra, thinking = dict(kwargs.get("extra_body") or {}), self.config.enable_thinking
             if thinking is not None:
                 extra["chat_template_kwargs"] = {
                     **(extra.get("chat_template_kwargs") or {}),
                     "enable_thinking": thinking,
                 }
-            return kwargs | {"logprobs": kwargs.get("logprobs", True), "extra_body": extra | {"return_token_ids": True}}
+            return {"logprobs": True} | kwargs | {"extra_body": extra | {"return_token_ids": True}}
 
         def keep(reply: Any, kwargs: dict[str, Any]) -> Any:
-            if kwargs.get("stream"):
-                self.logger.warning(
-                    "a reply that is streamed is not in the history: it is recorded, and no class gets it"
-                )
-                return reply
-            said = reply.model_dump()
-            if said.get("prompt_token_ids") is not None:  # an endpoint of this run
-                self._remember(self._read(said, 0, kwargs))
+            if self.enable_history and not kwargs.get("stream"):
+                self._remember(self._read(reply.model_dump(), 0, kwargs))
+            elif self.enable_history:
+                self.logger.warning("a reply that is streamed is not in the history: ask without stream")
             return reply
 
         @functools.wraps(create)
@@ -326,9 +328,10 @@ class ModelWrapper:
 
         @functools.wraps(create)
         async def later(**kwargs: Any) -> Any:
-            return keep(await create(**asked(kwargs)), kwargs)
+            own = self._of(kind)  # of the running loop, to which connections belong
+            return keep(await own.chat.completions.create(**asked(kwargs)), kwargs)
 
-        return later if inspect.iscoroutinefunction(create) else now
+        return later if kind == "AsyncOpenAI" else now
 
     # ---- state of a workflow, which an endpoint of Trinity-RFT shows to others ----
 
@@ -347,21 +350,27 @@ class ModelWrapper:
         """Do nothing: the endpoint is there before the workflow."""
 
 
-_bases: dict[Any, Any] = {}
+_bases: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _bases_lock = threading.Lock()
+
+
+class _NoLoop:
+    """Stands for the loop of a client that is used without one."""
+
+
+_no_loop = _NoLoop()
 
 
 def _shared(kind: str) -> Any:
     """Return the one client of a kind, whose connections all others use: one that is made anew loads the certificates,
     which takes 100 ms. Connections of an asynchronous one belong to their loop."""
     openai = load("openai")
-    key: Any = kind
+    loop: Any = _no_loop
     if kind == "AsyncOpenAI":
-        try:
-            key = (kind, id(asyncio.get_running_loop()))
-        except RuntimeError:
-            key = (kind, 0)
+        with contextlib.suppress(RuntimeError):
+            loop = asyncio.get_running_loop()
     with _bases_lock:
-        if key not in _bases:
-            _bases[key] = getattr(openai, kind)(base_url="http://127.0.0.1", api_key="none")
-        return _bases[key]
+        clients = _bases.setdefault(loop, {})
+        if kind not in clients:
+            clients[kind] = getattr(openai, kind)(base_url="http://127.0.0.1", api_key="none")
+        return clients[kind]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ..names import find
 from .config import FormatConfig, GenerationConfig
 from .experience import Experience
 from .models import ModelWrapper
@@ -97,13 +98,7 @@ def _index(given: Any) -> dict[str, Any]:
 def _reward_of(name: Any) -> Any:
     if not isinstance(name, str):
         return name
-    if not name:
-        return None
-    if name.rpartition(":")[0].endswith(".py"):
-        from ..names import find
-
-        return find(name)
-    return REWARD_FUNCTIONS.get(name)
+    return find(name, "reward") if name else None
 
 
 def _column(row: Mapping[str, Any] | None, key: str) -> Any:
