@@ -106,7 +106,7 @@ func (p *pythonWorkflow) make(ctx context.Context, do string, group []*trinity.R
 	}
 	return p.agentArgs.runGroup(ctx, own, nil, nil, func(ctx context.Context, _ []trinity.Endpoint, assignments []assignment) ([]byte, error) {
 		q := bridge.Question{Do: do, Name: p.Class, Once: true, Body: map[string]any{
-			"args": p.Args, "assignments": assignments, "settings": map[string]any{"steps": p.Steps},
+			"args": p.Args, "assignments": assignments,
 		}}
 		var told struct {
 			Answer struct {
