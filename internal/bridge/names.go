@@ -22,6 +22,7 @@ type Described struct {
 	IsClass   bool   `json:"is_class"`
 	IsAsync   bool   `json:"is_async"`
 
+	Steps      bool `json:"steps"`       // a workflow whose calls of the model are experiences of their own
 	TakesGroup bool `json:"takes_group"` // a reward that scores the replies of a group together
 
 	Arguments []Argument `json:"arguments"` // of the constructor, with default_args, or of the function

@@ -170,11 +170,12 @@ func (p *Plugins) ask(name string, question map[string]any) (d Described, err er
 type Question struct {
 	Do, Name string
 	Body     map[string]any // the question without the name
-	Timeout  float64        // seconds for an answer, besides those for imports
+	Timeout  float64        // seconds for an answer, besides those for imports; 0 sets none
+	Once     bool           // is asked once: what a process did that ended is done
 }
 
-// Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering. The failure
-// of the user's code is a [process.ToldError].
+// Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering, unless the
+// question is asked once. The failure of the user's code is a [process.ToldError].
 func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer any) error {
 	key, err := json.Marshal(p)
 	if err != nil {
@@ -200,7 +201,7 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 		},
 	}
 	for range 2 {
-		if err = opened.(*process.Mux).Ask(ctx, ask, answer); !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
+		if err = opened.(*process.Mux).Ask(ctx, ask, answer); q.Once || !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
 			break
 		}
 	}

@@ -54,9 +54,19 @@ type pluginCheck struct {
 // pluginOf returns the plug-in of a kind that a name stands for, and its arguments.
 type pluginOf func(kind *registry.Catalog, name string, args map[string]any) (plugin string, all map[string]any)
 
-// Plugin returns the plug-in of a kind that a name of the configuration stands for, and its arguments.
+// Plugin returns the plug-in of a kind that a name of the configuration stands for, and its arguments. A workflow of users
+// gets all models of explorer.auxiliary_models, unless its arguments say which.
 func (c *Config) Plugin(kind *registry.Catalog, name string, args map[string]any) (plugin string, all map[string]any) {
-	return c.Python.Resolve(kind, filepath.Dir(c.File()), name, args)
+	plugin, all = c.Python.Resolve(kind, filepath.Dir(c.File()), name, args)
+	const key = "auxiliary_models"
+	if models := c.Explorer.AuxiliaryModels; plugin != name && kind == registry.Workflows.Catalog && all[key] == nil && len(models) > 0 {
+		var names []any
+		for i := range models {
+			names = append(names, cmp.Or(models[i].Name, digits(i)))
+		}
+		all[key] = names
+	}
+	return plugin, all
 }
 
 // findAlgorithm checks the algorithm type, its parts and their arguments.
@@ -118,6 +128,8 @@ func (p pluginCheck) placed(e registry.ArgError, of *registry.Catalog, plugin, n
 		return p.errorFor(argsKey, e.Message, e.Hint), true
 	case strings.HasPrefix(e.Key, plugin+"."):
 		return p.errorFor(own, e.Message, e.Hint), p.IsSet(own)
+	case e.Key != "" && p.IsSet(own):
+		return p.errorFor(own, e.Message, e.Hint), true
 	}
 	if e.Hint == "" {
 		e.Hint = substitutes[of.Kind][name]

@@ -1246,6 +1246,8 @@ export const sentences = {
   "the server was silent for %v": "服务器沉默了 %v",
   "the workflow returned experience %s from run %d of task %s in step %d: leave the id that the model gives": "工作流返回了第 %[4]d 步任务 %[3]s 第 %[2]d 次采样的经验 %[1]s：请保留模型给出的 id",
   "the workflow returned experience %s twice": "工作流把经验 %s 返回了两次",
+  "the workflow returned experiences of %d rollouts, and the group has %d": "工作流返回了 %d 次采样的经验，而该组有 %d 次",
+  "the workflow returned no experience of this rollout": "工作流没有返回此次采样的任何经验",
   "explorer state: %w": "探索端状态：%w",
   "workflow panicked: %v\n%s": "工作流崩溃：%v\n%s",
   "%w, and %v later the workflow had not returned: it ignores its context": "%w，而 %v 之后工作流仍未返回：它忽略其上下文",
