@@ -225,7 +225,7 @@ class _Rollouts:
         sampling = {k: v for k, v in (self.first.get("rollout_args") or {}).items() if k in ("temperature", "top_p")}
         self.model = (ModelWrapper if self.is_class else Model)(endpoints, {**sampling, **model})
         auxiliary = [
-            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"]})
+            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
             for a in self.auxiliary
         ]
         if not self.is_class:
