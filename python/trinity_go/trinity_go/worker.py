@@ -8,11 +8,22 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, rewards, wire
+from . import compat, losses, rewards, wire
 
 
 def describe(question: dict[str, Any]) -> dict[str, Any]:
-    return {"is": {"reward": rewards.describe}[question["kind"]](question["name"], question["args"])}
+    return {"is": DESCRIBES[question["kind"]](question["name"], question["args"])}
+
+
+DESCRIBES = {
+    "loss": losses.describe,
+    "reward": rewards.describe,
+}
+HANDLERS = {
+    "describe": describe,
+    "loss": losses.loss,
+    "reward": rewards.reward,
+}
 
 
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
@@ -25,6 +36,6 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     )
     sys.path[:0] = options["path"]
     compat.install()
-    wire.Server({"describe": describe, "reward": rewards.reward}, answers, options["concurrency"]).run(questions)
+    wire.Server(HANDLERS, answers, options["concurrency"]).run(questions)
     sys.stderr.flush()
     os._exit(0)  # threads that run on would keep the process
