@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/process"
-	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -56,12 +53,6 @@ func (p *pythonClass) Validate() error {
 	return nil
 }
 
-// pythonProcesses are the processes of a section, which its functions share.
-type pythonProcesses struct {
-	*process.Mux
-	answers atomic.Int64
-}
-
 // Score implements [trinity.RewardFunc].
 func (p *pythonClass) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	if in.Host == nil {
@@ -71,55 +62,18 @@ func (p *pythonClass) Score(ctx context.Context, in trinity.RewardInput) (trinit
 	if err != nil {
 		return trinity.Reward{}, err
 	}
-	key, err := json.Marshal(&p.Python)
-	if err != nil {
-		return trinity.Reward{}, err
+	question := bridge.Question{
+		Do: "reward", Name: p.Class, Body: map[string]any{"args": p.Args, "reply": reply}, Timeout: p.Timeout,
 	}
-	opened, err := in.Host.Open("python "+string(key), func(log io.Writer) (io.Closer, error) {
-		mux, err := p.Python.Open(log)
-		if err != nil {
-			return nil, err
-		}
-		return &pythonProcesses{Mux: mux}, nil
-	})
-	if err != nil {
-		return trinity.Reward{}, err
-	}
-	question := map[string]any{"name": p.Class, "args": p.Args, "reply": reply}
-	text, err := p.ask(ctx, opened.(*pythonProcesses), in.Host, question)
-	if err == nil {
-		return answerOf(p.Class, text)
+	var text struct{ Answer json.RawMessage }
+	if err = p.Python.Ask(ctx, in.Host, question, &text); err == nil {
+		return answerOf(p.Class, text.Answer)
 	}
 	err = fmt.Errorf("%s: %w", p.Class, err)
 	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
 		err = &trinity.RolloutError{Kind: trinity.FailureKind(told.Kind), Err: err}
 	}
 	return trinity.Reward{}, err
-}
-
-// ask asks the processes, and once more if one ends instead of answering.
-func (p *pythonClass) ask(
-	ctx context.Context, processes *pythonProcesses, host trinity.Host, question map[string]any,
-) (text json.RawMessage, err error) {
-	for range 2 {
-		limit, key := p.Timeout, "timeout"
-		if processes.answers.Load() < int64(p.Python.Processes) {
-			limit, key = limit+p.Python.StartTimeout, "timeout + python.start_timeout"
-			defer p.Python.Waiting(p.Class, host.Say).Stop()
-		}
-		within, cancel := context.WithTimeoutCause(ctx, wait.Seconds(limit), fmt.Errorf("no answer within %s = %g s", key, limit))
-		var answer struct{ Answer json.RawMessage }
-		err = processes.Ask(within, "reward", question, &answer)
-		cancel()
-		if err == nil {
-			processes.answers.Add(1)
-			return answer.Answer, nil
-		}
-		if !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
-			return nil, err
-		}
-	}
-	return nil, err
 }
 
 // replyOf returns what a function in Python may know of a reply.

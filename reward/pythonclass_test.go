@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -40,7 +41,7 @@ class Theirs(RewardFn):
         return {"right": float(response == truth), "asked": float(prompt == "?")}
 
 def hang(completion):
-    time.sleep(1000)
+    time.sleep(1000 if completion == "a" else 0)
 
 def die(completion):
     os._exit(3)
@@ -131,10 +132,8 @@ func TestPythonFails(t *testing.T) {
 		host := newOpener(t)
 		args := own(t, name, nil, nil)
 		args["timeout"] = 0.5
-		if name == "hang" { // whose process has its imports behind it
-			before := own(t, "pid", nil, nil)
-			before["python"], before["timeout"] = args["python"], 0.5
-			if _, err := build(t, "python", before).Score(t.Context(), asked(host, "a")); err != nil {
+		if name == "hang" { // whose import is behind it
+			if _, err := build(t, "python", args).Score(t.Context(), asked(host, "b")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -173,6 +172,7 @@ func TestPythonGoesOn(t *testing.T) {
 }
 
 func TestPythonIsChecked(t *testing.T) {
+	bridge.Allow()
 	for _, c := range []struct {
 		args map[string]any
 		key  string

@@ -16,10 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/python"
-	"github.com/trinity-go/trinity/registry"
 )
 
 // Plugins are what runs the classes and functions that users have written in Python: the section python of a
@@ -28,7 +28,8 @@ type Plugins struct {
 	// The Python that runs them.
 	Interpreter string `yaml:"interpreter" doc:"Python that runs them. Empty is TRINITY_PYTHON, the one beside this program, or python3."`
 	// Where they are.
-	Path []string `yaml:"path" doc:"Folders of modules. Empty is the configuration's folder and the working directory."`
+	Path       []string `yaml:"path" doc:"Folders of modules. Empty is the configuration's folder and the working directory."`
+	PluginDirs []string `yaml:"plugin_dirs" doc:"Folders whose modules register classes by name. Empty is TRINITY_PLUGIN_DIRS."`
 	// How many processes run them, and how many calls each has in flight.
 	Processes   int `yaml:"processes" default:"1" range:"[1,1024]" doc:"Copies of the process, for code that computes much."`
 	Concurrency int `yaml:"concurrency" default:"64" range:"[1,4096]" doc:"Calls in flight in one process, coroutines or threads."`
@@ -40,30 +41,6 @@ type Plugins struct {
 
 // DefaultPlugins returns the defaults of the section.
 func DefaultPlugins() Plugins { return Plugins{Processes: 1, Concurrency: 64, StartTimeout: 300} }
-
-// Resolve returns the plug-in of a kind that a name of a configuration stands for, and its arguments. A name such as
-// my.module.right is that of a function of the user's, whose plug-in gets this section. dir is the configuration's folder.
-func (p *Plugins) Resolve(kind *registry.Catalog, dir, name string, args map[string]any) (plugin string, all map[string]any) {
-	folders := p.Path
-	if len(folders) == 0 {
-		folders = []string{dir, "."}
-	}
-	path := []any{}
-	for _, folder := range folders {
-		if full, err := filepath.Abs(folder); err == nil {
-			folder = full
-		}
-		path = append(path, folder)
-	}
-	env := map[string]any{}
-	for name, value := range p.Env {
-		env[name] = value
-	}
-	return kind.Resolve(name, args, map[string]any{
-		"interpreter": p.Interpreter, "path": path, "processes": p.Processes, "concurrency": p.Concurrency, "env": env,
-		"max_memory_mb": p.MaxMemoryMb, "start_timeout": p.StartTimeout,
-	})
-}
 
 // interpreter returns the Python to start.
 func (p *Plugins) interpreter() string {
@@ -93,7 +70,7 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency}
+	options := map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency, "plugin_dirs": append([]string{}, p.PluginDirs...)}
 	first, err := json.Marshal(map[string]any{"modules": modules, "options": options})
 	if err != nil {
 		return nil, err
@@ -111,13 +88,6 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 }
 
 const maxLine = 64 << 20 // bytes of an answer
-
-// Described is what a class or a function says of itself.
-type Described struct {
-	Doc       string `json:"doc"`
-	Signature string `json:"signature"`
-	IsClass   bool   `json:"is_class"`
-}
 
 // described are the newest answers of this process, because a check and the run behind it ask the same.
 var described = struct {
@@ -182,21 +152,51 @@ func (p *Plugins) ask(name string, question map[string]any) (d Described, err er
 		return d, err
 	}
 	defer mux.Close()
-	limit := wait.Seconds(p.StartTimeout)
-	late := fmt.Errorf("no import of %s within python.start_timeout = %v", name, limit)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, late)
-	defer cancel()
 	var answer struct{ Is Described }
-	err = mux.Ask(ctx, "describe", question, &answer)
+	err = mux.Ask(context.Background(), process.Question{Do: "describe", Body: question, Limit: wait.Seconds(p.StartTimeout),
+		Late: func(time.Duration) string {
+			return fmt.Sprintf("no import of %s within python.start_timeout = %g s", name, p.StartTimeout)
+		}}, &answer)
 	return answer.Is, err
 }
 
-// Patience is how long people wait for Python before they are told for what.
-const Patience = 10 * time.Second
+// Question is what a plug-in asks about a class or a function of users.
+type Question struct {
+	Do, Name string
+	Body     map[string]any // the question without the name
+	Timeout  float64        // seconds for an answer, besides those for imports
+}
 
-// Waiting says, after a while, that the run waits for an import. The caller stops it.
-func (p *Plugins) Waiting(name string, say func(string)) *time.Timer {
-	return time.AfterFunc(Patience, func() {
-		say(fmt.Sprintf("waits for %s, which %s imports (python.start_timeout = %g s)", name, p.interpreter(), p.StartTimeout))
-	})
+// Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering. The failure
+// of the user's code is a [process.ToldError].
+func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer any) error {
+	key, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	opened, err := host.Open("python "+string(key), func(log io.Writer) (io.Closer, error) { return p.Open(log) })
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"name": q.Name}
+	maps.Copy(body, q.Body)
+	ask := process.Question{
+		Do: q.Do, Body: body, About: q.Name, Limit: wait.Seconds(q.Timeout), Loading: wait.Seconds(p.StartTimeout),
+		Late: func(limit time.Duration) string {
+			key := "timeout"
+			if limit > wait.Seconds(q.Timeout) {
+				key += " + python.start_timeout"
+			}
+			return fmt.Sprintf("no answer within %s = %g s", key, limit.Seconds())
+		},
+		Waits: func() {
+			host.Say(fmt.Sprintf("waits for %s, which %s imports (python.start_timeout = %g s)", q.Name, p.interpreter(), p.StartTimeout))
+		},
+	}
+	for range 2 {
+		if err = opened.(*process.Mux).Ask(ctx, ask, answer); !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }

@@ -28,19 +28,33 @@ type Mux struct {
 	isClosed bool
 }
 
-// muxed is a process of a mux. The mutex of the mux guards open and because.
+// Question is what a mux asks.
+type Question struct {
+	Do    string // what is wanted
+	Body  any    // an object of JSON, which becomes the question's
+	About string // what the program loads before its first answer about it
+
+	// The time for an answer, from when the question has a place, and the time for loading besides it.
+	// 0 for Limit sets none.
+	Limit, Loading time.Duration
+	Late           func(time.Duration) string // says that this time has passed; may be nil
+	Waits          func()                     // is called if a copy has loaded for longer than patience; may be nil
+}
+
+// muxed is a process of a mux. The mutex of the mux guards all but its channels.
 type muxed struct {
-	process   *Process
-	at        int // among the copies
-	questions chan []byte
-	cancels   chan uint64
-	gone      chan struct{}       // closed when its output has ended
-	open      map[uint64]*pending // questions without an answer, also those for whose answers nobody waits
-	because   error               // why it was killed; nil if it was not
+	process *Process
+	at      int                 // among the copies
+	lines   chan []byte         // to the process
+	gone    chan struct{}       // closed when its output has ended
+	open    map[uint64]*pending // questions without an answer, also those for whose answers nobody waits
+	loaded  map[string]bool     // what it has answered about
+	because error               // why it was killed; nil if it was not
 }
 
 // pending is a question in flight.
 type pending struct {
+	Question
 	id     uint64
 	answer chan []byte // one line at most
 	failed chan error  // one at most
@@ -57,8 +71,9 @@ func (e *ToldError) Error() string { return e.Reason }
 // lingering is how long Ask waits for what the program says when it gives up a question.
 const lingering = time.Second
 
-// heeding is how long a program may take to give up a question that was cancelled.
-const heeding = 10 * time.Second
+// heeding is how long a program may take to give up a question that was cancelled, and patience how long people wait
+// before they are told that it loads something.
+const heeding, patience = 10 * time.Second, 10 * time.Second
 
 // NewMux returns a mux of this many copies, each of which answers at most atOnce questions at a time. Each starts with
 // its first question. form.IsAnswer and form.Cut have no effect.
@@ -70,12 +85,12 @@ func NewMux(p Program, copies, atOnce int, form Lines) *Mux {
 	}
 }
 
-// Ask gives a question, an object, to the copy with the fewest, and decodes the answer. The end of ctx cancels it; a copy
-// that does not heed this within 10 s is killed, and its other questions fail with an error that says why. A copy that
-// ends fails its questions with [ErrEnded] and its status, and starts again with the next. The error of the program is a
-// [ToldError].
-func (m *Mux) Ask(ctx context.Context, do string, question, answer any) error {
-	body, err := json.Marshal(question)
+// Ask gives a question to the copy with the fewest, and decodes the answer. The end of its time or of ctx cancels it; a
+// copy that does not heed this within 10 s is killed. A copy that ends or is killed fails its questions with [ErrEnded]
+// and the reason, and starts again with the next. The error of the program is a [ToldError], that of the question's time
+// a [context.DeadlineExceeded].
+func (m *Mux) Ask(ctx context.Context, q Question, answer any) error {
+	body, err := json.Marshal(q.Body)
 	if err != nil {
 		return err
 	}
@@ -86,26 +101,57 @@ func (m *Mux) Ask(ctx context.Context, do string, question, answer any) error {
 	case <-m.closed:
 		return ErrClosed
 	}
-	x, q, err := m.send(do, body)
+	x, p, isLoaded, err := m.send(q, body)
 	if err != nil {
 		<-m.slots
 		return err
 	}
+	if q.Waits != nil && !isLoaded {
+		defer time.AfterFunc(patience, func() { m.tell(x, q) }).Stop()
+	}
+	if q.Limit > 0 {
+		limit, late := q.Limit, lateError("no answer in time")
+		if !isLoaded {
+			limit += q.Loading
+		}
+		if q.Late != nil {
+			late = lateError(q.Late(limit))
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, late)
+		defer cancel()
+	}
 	select {
-	case line := <-q.answer:
+	case line := <-p.answer:
 		var told struct{ Error *ToldError }
 		if err := json.Unmarshal(line, &told); err != nil {
-			return fmt.Errorf("the answer %.80q is none to %s: %w", line, do, err)
+			return fmt.Errorf("the answer %.80q is none to %s: %w", line, q.Do, err)
 		}
 		if told.Error != nil {
 			return told.Error
 		}
 		return json.Unmarshal(line, answer)
-	case err := <-q.failed:
+	case err := <-p.failed:
 		return err
 	case <-ctx.Done():
-		m.cancel(x, q, do)
-		return q.leave(context.Cause(ctx))
+		m.cancel(x, p)
+		return p.leave(context.Cause(ctx))
+	}
+}
+
+// lateError says that there was no answer in time.
+type lateError string
+
+func (e lateError) Error() string { return string(e) }
+func (e lateError) Unwrap() error { return context.DeadlineExceeded }
+
+// tell says that a copy loads what the question is about, unless it has.
+func (m *Mux) tell(x *muxed, q Question) {
+	m.mu.Lock()
+	isLoaded := x.loaded[q.About]
+	m.mu.Unlock()
+	if !isLoaded {
+		q.Waits()
 	}
 }
 
@@ -123,12 +169,13 @@ func (q *pending) leave(because error) error {
 	return because
 }
 
-// send writes a question to the copy with the fewest, which it starts if it does not run.
-func (m *Mux) send(do string, body []byte) (*muxed, *pending, error) {
+// send writes a question to the copy with the fewest, which it starts if it does not run. It reports whether the copy
+// has loaded what the question is about.
+func (m *Mux) send(ask Question, body []byte) (*muxed, *pending, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.isClosed {
-		return nil, nil, ErrClosed
+		return nil, nil, false, ErrClosed
 	}
 	at := 0
 	for i, x := range m.copies {
@@ -139,11 +186,11 @@ func (m *Mux) send(do string, body []byte) (*muxed, *pending, error) {
 	if m.copies[at] == nil {
 		running, err := m.start()
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 		x := &muxed{
-			process: running, at: at, open: map[uint64]*pending{}, gone: make(chan struct{}),
-			questions: make(chan []byte, m.atOnce), cancels: make(chan uint64, m.atOnce),
+			process: running, at: at, lines: make(chan []byte, backlog*m.atOnce), gone: make(chan struct{}),
+			open: map[uint64]*pending{}, loaded: map[string]bool{},
 		}
 		m.copies[at] = x
 		m.ended.Add(1)
@@ -152,15 +199,23 @@ func (m *Mux) send(do string, body []byte) (*muxed, *pending, error) {
 	}
 	x := m.copies[at]
 	m.last++
-	q := &pending{m.last, make(chan []byte, 1), make(chan error, 1)}
-	head := fmt.Appendf(nil, `{"id":%d,"do":%q`, q.id, do)
+	q := &pending{ask, m.last, make(chan []byte, 1), make(chan error, 1)}
+	head := fmt.Appendf(nil, `{"id":%d,"do":%q`, q.id, q.Do)
 	if string(body) != "{}" {
 		head = append(head, ',')
 	}
 	x.open[q.id] = q
-	x.questions <- append(append(head, body[1:]...), '\n') // there is room: the questions in it are open
-	return x, q, nil
+	select {
+	case x.lines <- append(append(head, body[1:]...), '\n'):
+	default:
+		m.stop(x, errors.New("it answers questions that it has not read"))
+	}
+	return x, q, x.loaded[q.About], nil
 }
+
+// backlog is how many lines may wait for a copy, by question in flight: the question, its cancel, and those of questions
+// that it has answered since.
+const backlog = 4
 
 // count returns the number of questions that a copy has.
 func count(x *muxed) int {
@@ -175,10 +230,8 @@ func (x *muxed) write(first []byte) {
 	_, err := x.process.In.Write(first)
 	for err == nil { // else its output tells why
 		select {
-		case line := <-x.questions:
+		case line := <-x.lines:
 			_, err = x.process.In.Write(line)
-		case id := <-x.cancels:
-			_, err = fmt.Fprintf(x.process.In, `{"cancel":%d}`+"\n", id)
 		case <-x.gone:
 			return
 		}
@@ -186,16 +239,16 @@ func (x *muxed) write(first []byte) {
 }
 
 // cancel tells the process that nobody waits for an answer any more.
-func (m *Mux) cancel(x *muxed, q *pending, do string) {
+func (m *Mux) cancel(x *muxed, q *pending) {
 	select {
-	case x.cancels <- q.id:
+	case x.lines <- fmt.Appendf(nil, `{"cancel":%d}`+"\n", q.id):
 	default: // it reads nothing
 	}
 	time.AfterFunc(heeding, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if x.open[q.id] != nil {
-			m.stop(x, fmt.Errorf("the program was killed: it did not give up another question (%s) within %v", do, heeding))
+			m.stop(x, fmt.Errorf("it did not give up another question (%s) within %v", q.Do, heeding))
 		}
 	})
 }
@@ -226,7 +279,7 @@ func (m *Mux) read(x *muxed) {
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		m.mu.Lock()
-		m.stop(x, fmt.Errorf("the program was killed: it wrote a line of more than %d MiB", m.form.Most>>20))
+		m.stop(x, fmt.Errorf("it wrote a line of more than %d MiB", m.form.Most>>20))
 		m.mu.Unlock()
 	}
 	close(x.gone)
@@ -243,6 +296,7 @@ func (m *Mux) read(x *muxed) {
 	case m.isClosed:
 		err = ErrClosed
 	case err != nil:
+		err = fmt.Errorf("%w: it was killed, because %w", ErrEnded, err)
 		if said := x.process.said.quoted(); said != "" {
 			err = fmt.Errorf("%w%s", err, said)
 		}
@@ -267,10 +321,11 @@ func (m *Mux) give(x *muxed, line []byte) {
 	defer m.mu.Unlock()
 	q := x.open[head.ID]
 	if err != nil || q == nil {
-		m.stop(x, fmt.Errorf("the program was killed: it wrote %.80q, which answers no open question", line))
+		m.stop(x, fmt.Errorf("it wrote %.80q, which answers no open question", line))
 		return
 	}
 	delete(x.open, head.ID)
+	x.loaded[q.About] = true
 	q.answer <- line
 	<-m.slots
 }

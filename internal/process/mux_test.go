@@ -79,7 +79,7 @@ func newMux(t *testing.T, copies, atOnce int) *Mux {
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := m.Ask(context.Background(), "echo", textOf{}, &textOf{}); !errors.Is(err, ErrClosed) {
+		if err := m.Ask(context.Background(), Question{Do: "echo", Body: textOf{}}, &textOf{}); !errors.Is(err, ErrClosed) {
 			t.Errorf("a closed mux says %v", err)
 		}
 	})
@@ -90,7 +90,7 @@ func newMux(t *testing.T, copies, atOnce int) *Mux {
 func ask(ctx context.Context, m *Mux, do, text string) (wait func() (string, error)) {
 	var answer textOf
 	result := make(chan error, 1)
-	go func() { result <- m.Ask(ctx, do, textOf{text}, &answer) }()
+	go func() { result <- m.Ask(ctx, Question{Do: do, Body: textOf{text}}, &answer) }()
 	return func() (string, error) {
 		err := <-result
 		return answer.Text, err
@@ -136,7 +136,7 @@ func TestMuxAnswersInAnyOrder(t *testing.T) {
 		}
 	}
 	var told *ToldError
-	if err := m.Ask(t.Context(), "fail", struct{}{}, &textOf{}); !errors.As(err, &told) || *told != (ToldError{"timeout", "too slow"}) {
+	if err := m.Ask(t.Context(), Question{Do: "fail", Body: textOf{}}, &textOf{}); !errors.As(err, &told) || *told != (ToldError{"timeout", "too slow"}) {
 		t.Error(err)
 	}
 }
@@ -173,8 +173,8 @@ func TestMuxBoundsQuestions(t *testing.T) {
 func TestMuxFailsWhatACopyLeavesOpen(t *testing.T) {
 	for do, want := range map[string]string{
 		"exit":  "the program ended before it answered: exit status 3; it said: I go",
-		"flood": "the program was killed: it wrote a line of more than 1 MiB",
-		"stray": `the program was killed: it wrote "{\"id\": 99}", which answers no open question`,
+		"flood": "the program ended before it answered: it was killed, because it wrote a line of more than 1 MiB",
+		"stray": `the program ended before it answered: it was killed, because it wrote "{\"id\": 99}", which answers no open question`,
 	} {
 		m := newMux(t, 1, 4)
 		first, second := ask(t.Context(), m, "wait", ""), ask(t.Context(), m, "wait", "")
@@ -198,7 +198,7 @@ func TestMuxFailsWhatACopyLeavesOpen(t *testing.T) {
 func TestMuxTakesOneAnswer(t *testing.T) {
 	m := newMux(t, 1, 4)
 	before := sees(t, m)
-	if err := m.Ask(t.Context(), "twice", struct{}{}, &textOf{}); err != nil {
+	if err := m.Ask(t.Context(), Question{Do: "twice", Body: textOf{}}, &textOf{}); err != nil {
 		t.Error(err)
 	}
 	for end := time.Now().Add(time.Minute); ; {
@@ -228,7 +228,7 @@ func TestMuxKillsWhoDoesNotHeed(t *testing.T) {
 	if _, err := hung(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := other(); err == nil || err.Error() != "the program was killed: it did not give up another question (hang) within 10s" {
+	if _, err := other(); err == nil || err.Error() != "the program ended before it answered: it was killed, because it did not give up another question (hang) within 10s" {
 		t.Error(err)
 	}
 	inFlight(t, m, 0)
@@ -245,7 +245,7 @@ func TestMuxWritesTheFirstLine(t *testing.T) {
 		t.Error(err)
 	}
 	gone := NewMux(Program{Command: []string{filepath.Join(t.TempDir(), "gone")}}, 1, 1, Lines{Most: 1})
-	if err := gone.Ask(t.Context(), "echo", struct{}{}, nil); !errors.Is(err, os.ErrNotExist) {
+	if err := gone.Ask(t.Context(), Question{Do: "echo", Body: struct{}{}}, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	if err := gone.Close(); err != nil || len(gone.slots) > 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"unicode/utf8"
@@ -77,6 +78,9 @@ func CheckParts(parts map[string]float64) error {
 		if err := CheckName(name); err != nil {
 			return fmt.Errorf("a part is %w", err)
 		}
+	}
+	if math.IsInf(trinity.NewReward(parts).Value, 0) {
+		return errors.New("the sum of the parts is too large a number")
 	}
 	return nil
 }

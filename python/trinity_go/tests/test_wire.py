@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import queue
+import signal
 import sys
 import threading
 import time
@@ -70,6 +71,18 @@ def test_answers_come_in_any_order() -> None:
     assert server.answer() == {"id": 1, "said": "a"}
     server.ask(id=3, do="dance")
     assert server.answer() == {"id": 3, "error": {"kind": "", "reason": "this version does not know how to dance"}}
+
+
+def test_the_main_thread_answers_if_one_question_is_in_flight() -> None:
+    def limited(_: dict[str, Any]) -> dict[str, Any]:
+        signal.signal(signal.SIGALRM, lambda *_: None)  # works in the main thread alone
+        return {"main": threading.current_thread() is threading.main_thread()}
+
+    told = Told()
+    wire.Server({"limited": limited}, told, concurrency=1).run(
+        [b'{"id": 1, "do": "limited"}', b'{"id": 2, "do": "limited"}']
+    )
+    assert [told.lines.get(timeout=30) for _ in range(2)] == [{"id": 1, "main": True}, {"id": 2, "main": True}]
 
 
 def raises(error: BaseException) -> Any:
@@ -162,6 +175,6 @@ def test_abandoned_threads_end_the_worker(monkeypatch: pytest.MonkeyPatch, capfd
         time.sleep(0.01)
         server.ask(cancel=number)
     assert ended.wait(30)
-    assert "9 threads run on after their questions were given up" in capfd.readouterr().err
+    assert "what was given up runs on (9 threads, one at test_wire.py" in capfd.readouterr().err
     gate.set()
     assert sys.stderr

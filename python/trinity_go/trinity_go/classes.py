@@ -6,10 +6,11 @@ import inspect
 import json
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
+from .describe import check_arguments, defaults, meant
 from .wire import Told
 
 T = TypeVar("T")
@@ -25,19 +26,23 @@ def parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
     return named, any(p.kind is p.VAR_KEYWORD for p in takes)
 
 
-def check(name: str, target: Any, args: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the arguments that a class is made with: those of a configuration over its default_args. Raises Told if the
-    class takes others. key is that of the arguments in a configuration."""
+def make(name: str, target: Any, args: Mapping[str, Any]) -> Any:
+    """Return an instance of a class, with the arguments of a configuration over its default_args. Raises Told if it takes
+    others."""
+    check_arguments(name, target, args)
+    return target(**(defaults(target) | dict(args)))
+
+
+def check_function(name: str, target: Any, args: Mapping[str, Any], own: Iterable[str]) -> None:
+    """Check the arguments of a configuration against those of a function, which gets others, among them own, of the run."""
     takes, takes_all = parameters(target)
-    unknown = [given for given in args if given not in takes]
-    if unknown and not takes_all:
-        raise Told(f"{name} has no argument {unknown[0]}: it has {', '.join(takes) or 'none'}", f"args.{unknown[0]}")
-    defaults = getattr(target, "default_args", None)
-    all_args = (dict(defaults()) if callable(defaults) else {}) | dict(args)
-    missing = [p.name for p in takes.values() if p.default is p.empty and p.name not in all_args]
-    if missing:
-        raise Told(f"{name} needs the argument {missing[0]}: set it in {key}")
-    return all_args
+    for given in args:
+        if given in own:
+            raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
+        if given not in takes and not takes_all:
+            raise Told(
+                f"{name} has no argument {given}{meant(given, [n for n in takes if n not in own])}", f"args.{given}"
+            )
 
 
 def modules_of(target: Any) -> list[ModuleType]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import names
-from .classes import check, kept, library_of, parameters
+from .classes import check_function, kept, library_of, make, parameters
 from .wire import Told, pack, unpack
 
 # What a loss may take of a step, by the names of its parameters. Other names are those of numbers in info.
@@ -37,41 +37,33 @@ _WITH_DERIVATIVES = ("logprob", "entropy")
 
 
 def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a configuration may say of a loss, and what the loss takes. Raises Told if its arguments are wrong."""
+    """Return what a loss takes. Raises Told if its arguments are wrong."""
     loss = Loss(name, args)
     takes = list(dict.fromkeys(_ALIASES.get(n, n) for n in loss.takes))
     if loss.takes_all:
         takes += [n for n in OFFERED if n not in takes and n != "entropy"]
-    return {
-        "doc": inspect.getdoc(loss.target) or "",
-        "signature": str(inspect.signature(loss.target)),
-        "is_class": inspect.isclass(loss.target),
-        "takes": takes,
-        "needs": [_ALIASES.get(n, n) for n, p in loss.takes.items() if p.default is p.empty],
-        "pairs": loss.pairs,
-    }
+    needs = [_ALIASES.get(n, n) for n, p in loss.takes.items() if p.default is p.empty]
+    return {"takes": takes, "needs": needs, "pairs": loss.pairs}
 
 
 class Loss:
     """A function, or an instance of a class, with the arguments of a configuration."""
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
-        self.name, self.target = name, names.find(name)
+        self.name, self.target = name, names.find(name, "loss")
         if not callable(self.target):
             raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
         self.fixed: dict[str, Any] = {}
         if inspect.isclass(self.target):
             if not any("__call__" in vars(base) for base in self.target.__mro__):
                 raise Told(f"{name} has no method __call__, which computes a loss")
-            self.call: Any = self.target(**check(name, self.target, args, "policy_loss_fn_args"))
+            self.call: Any = make(name, self.target, args)
             self.takes, self.takes_all = parameters(_inner(self.target.__call__))
             self.takes.pop("self", None)
         else:
             self.call = self.target
             self.takes, self.takes_all = parameters(self.target)
-            unknown = [given for given in args if given not in self.takes]
-            if unknown and not self.takes_all:
-                raise Told(f"{name} has no argument {unknown[0]}", f"args.{unknown[0]}")
+            check_function(name, self.target, args, OFFERED)
             self.fixed = dict(args)
             self.takes = {n: p for n, p in self.takes.items() if n not in args}
         # Classes of Trinity-RFT get everything by name, and only what they select.

@@ -188,17 +188,17 @@ def _note(name: str, column: str, values: Any) -> None:
     _log.info("%s: %s: %s", name, column, values)
 
 
-_scorers: dict[str, Scorer] = {}
-_lock = threading.Lock()
+_scorers: dict[str, tuple[threading.Lock, list[Scorer]]] = {}  # a list of none or one
 
 
 def reward(question: dict[str, Any]) -> Any:
     """Answer a question {"name": …, "args": {…}, "reply": {…}} with {"answer": …}."""
     key = f"{question['name']} {sorted(question['args'].items())!r}"
-    with _lock:
-        if key not in _scorers:
-            _scorers[key] = Scorer(question["name"], question["args"])
-    result = _scorers[key].score(question["reply"])
+    lock, made = _scorers.setdefault(key, (threading.Lock(), []))
+    with lock:  # one constructor at a time
+        if not made:
+            made.append(Scorer(question["name"], question["args"]))
+    result = made[0].score(question["reply"])
     return _wrapped(result) if inspect.isawaitable(result) else {"answer": result}
 
 

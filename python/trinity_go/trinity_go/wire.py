@@ -10,9 +10,11 @@ import array
 import asyncio
 import base64
 import concurrent.futures
+import functools
 import inspect
 import json
 import os
+import queue
 import sys
 import threading
 import traceback
@@ -115,25 +117,41 @@ class _Running:
 
 
 class Server:
-    """Answers questions with handlers, each in a thread. A coroutine that a handler returns is a task of one loop."""
+    """Answers questions with handlers, each in a thread. A coroutine that a handler returns is a task of one loop.
+
+    With concurrency 1 the main thread answers, because signal handlers, which some libraries set for time limits, work
+    in that one alone.
+    """
 
     def __init__(self, handlers: Mapping[str, Handler], answers: BinaryIO, concurrency: int = 64) -> None:
         self._handlers, self._answers, self._most = handlers, answers, concurrency
         self._lock, self._pid = threading.Lock(), os.getpid()
         self._open: dict[int, _Running] = {}
         self._abandoned = 0  # threads that run on after their question was given up
+        self._main: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(concurrency))
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def run(self, questions: Iterable[bytes]) -> None:
-        """Answer questions until they end."""
-        for line in questions:
-            question = json.loads(line)
-            if "cancel" in question:
-                self._cancel(question["cancel"])
-            else:
-                self._take(question)
+        """Answer questions until they end. Called by the main thread."""
+        if self._most > 1:
+            self._read(questions)
+            return
+        threading.Thread(target=self._read, args=(questions,), daemon=True).start()
+        while (answer := self._main.get()) is not None:
+            answer()
+
+    def _read(self, questions: Iterable[bytes]) -> None:
+        try:
+            for line in questions:
+                question = json.loads(line)
+                if "cancel" in question:
+                    self._cancel(question["cancel"])
+                else:
+                    self._take(question)
+        finally:
+            self._main.put(None)
 
     def _take(self, question: Question) -> None:
         number, do = question.pop("id"), question.pop("do")
@@ -144,8 +162,13 @@ class Server:
         if handler is None:
             self._give(number, {"error": {"kind": "", "reason": f"this version does not know how to {do}"}})
             return
-        running.thread = threading.Thread(target=self._answer, args=(number, running, handler, question), daemon=True)
-        running.thread.start()
+        answer = functools.partial(self._answer, number, running, handler, question)
+        if self._most > 1:
+            running.thread = threading.Thread(target=answer, daemon=True)
+            running.thread.start()
+        else:
+            running.thread = threading.main_thread()
+            self._main.put(answer)
 
     def _answer(self, number: int, running: _Running, handler: Handler, question: Question) -> None:
         try:
@@ -193,7 +216,7 @@ class Server:
         place = running.place()
         with self._lock:
             self._abandoned += 1
-            ends = self._abandoned > self._most
+            ends = self._abandoned > self._most or self._most == 1  # the main thread answers nothing else
         if not self._give(
             number, {"error": {"kind": "timeout", "reason": f"it stands at {place}" if place else "it has ended"}}
         ):
@@ -201,7 +224,7 @@ class Server:
                 self._abandoned -= 1
         elif ends:
             print(
-                f"{self._most + 1} threads run on after their questions were given up, one at {place}: the worker ends",
+                f"what was given up runs on ({self._abandoned} threads, one at {place}): the worker ends",
                 file=sys.stderr,
                 flush=True,
             )

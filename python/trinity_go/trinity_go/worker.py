@@ -8,21 +8,11 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, losses, rewards, wire
+from . import compat, describe, losses, plugin_dirs, rewards, wire
 
-
-def describe(question: dict[str, Any]) -> dict[str, Any]:
-    return {"is": DESCRIBES[question["kind"]](question["name"], question["args"])}
-
-
-DESCRIBES = {
+CHECKS: dict[str, describe.Check] = {
     "loss": losses.describe,
     "reward": rewards.describe,
-}
-HANDLERS = {
-    "describe": describe,
-    "loss": losses.loss,
-    "reward": rewards.reward,
 }
 
 
@@ -36,6 +26,13 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     )
     sys.path[:0] = options["path"]
     compat.install()
-    wire.Server(HANDLERS, answers, options["concurrency"]).run(questions)
+    plugin_dirs.install(options.get("plugin_dirs") or [])
+    handlers: dict[str, wire.Handler] = {
+        "describe": lambda question: describe.describe(question, CHECKS),
+        "registered": lambda question: {"names": describe.registered(), "files": describe.files()},
+        "loss": losses.loss,
+        "reward": rewards.reward,
+    }
+    wire.Server(handlers, answers, options["concurrency"]).run(questions)
     sys.stderr.flush()
     os._exit(0)  # threads that run on would keep the process
