@@ -33,7 +33,7 @@ func init() {
 type pythonLoss struct {
 	Class   string         `yaml:"class" required:"name a class, such as my.module.Loss" doc:"package.module.Name, or file.py:Name"`
 	Args    map[string]any `yaml:"args" doc:"arguments of the class, or of the function beside the streams"`
-	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for one optimizer step, besides those for imports (python.start_timeout)"`
+	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for an optimizer step, besides imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
 	is     bridge.Described
@@ -133,7 +133,8 @@ func (p *pythonLoss) Prepare(ctx context.Context, b *trinity.Batch, now []trinit
 		LeftOut     []string `json:"left_out"`
 		Derivatives map[string]string
 	}
-	if err := p.Python.Ask(ctx, p.host, bridge.Question{Do: "loss", Name: p.Class, Body: question, Timeout: p.Timeout}, &answer); err != nil {
+	q := bridge.Question{Do: "loss", Name: p.Class, Body: question, Timeout: p.Timeout}
+	if err := p.Python.Ask(ctx, p.host, q, &answer); err != nil {
 		return fmt.Errorf("policy loss %s: %w", p.Class, err)
 	}
 	for _, name := range answer.LeftOut {
@@ -268,7 +269,9 @@ func (p *pythonLoss) pack(s pythonStream, exps []*trinity.Experience) (packed []
 }
 
 // ofStep are the parameters of a loss that are no numbers of info.
-var ofStep = []string{"logprob", "entropy", "old_logprob", "ref_logprob", "teacher_logprobs", "advantages", "action_mask", "expert_mask", "step"}
+var ofStep = []string{
+	"logprob", "entropy", "old_logprob", "ref_logprob", "teacher_logprobs", "advantages", "action_mask", "expert_mask", "step",
+}
 
 // fields returns the numbers of info that the loss takes, one for each sequence.
 func (p *pythonLoss) fields(exps []*trinity.Experience) (map[string][]float64, error) {

@@ -91,7 +91,9 @@ func optimizerStep(seed uint64, sequences, most int) ([]*trinity.Experience, []t
 }
 
 // learnt computes a step in micro-batches of a number of sequences.
-func learnt(t *testing.T, l *loss.Composite, exps []*trinity.Experience, now []trinity.TokenStats, size int) ([]trinity.TokenGrads, trinity.Metrics) {
+func learnt(
+	t *testing.T, l *loss.Composite, exps []*trinity.Experience, now []trinity.TokenStats, size int,
+) ([]trinity.TokenGrads, trinity.Metrics) {
 	t.Helper()
 	if probes := l.Probes(exps); len(probes) > 0 {
 		var stats []trinity.TokenStats
@@ -255,11 +257,11 @@ func TestLossesInPythonThatFail(t *testing.T) {
 		args  map[string]any
 		want  string
 	}{
-		{"own_losses.Weighed", map[string]any{"nu": 1}, "policy_loss_fn python: args.nu: own_losses.Weighed has no argument nu: it has mu, bonus"},
-		{"own_losses.clipped", nil, "policy_loss_fn python: class: own_losses.clipped takes no logprob: a loss takes, by the names of its parameters, "},
-		{"own_losses.Other", nil, "policy_loss_fn python: class: own_losses has no Other: it has "},
+		{"own_losses.Weighed", map[string]any{"nu": 1}, "args.nu: own_losses.Weighed has no argument nu: it has mu, bonus"},
+		{"own_losses.clipped", nil, "class: own_losses.clipped takes no logprob: a loss takes, by the names of its parameters, "},
+		{"own_losses.Other", nil, "class: own_losses has no Other: it has "},
 	} {
-		if _, err := buildPython(t, c.class, c.args, nil); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if _, err := buildPython(t, c.class, c.args, nil); err == nil || !strings.HasPrefix(err.Error(), "policy_loss_fn python: "+c.want) {
 			t.Errorf("%s: %v\nwant %s", c.class, err, c.want)
 		}
 	}
