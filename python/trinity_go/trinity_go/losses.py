@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import numbers
 from array import array
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from . import names
 from .classes import check_function, kept, library_of, make, parameters
+from .operators import measured, number_of
 from .wire import Told, pack, unpack
 
 # What a loss may take of a step, by the names of its parameters. Other names are those of numbers in info.
@@ -91,16 +91,9 @@ class Loss:
         loss, derivatives, metrics = self._parts(self.call(**arguments, **self.fixed))
         if derivatives is None:
             derivatives = step.arrays.derivatives(loss, {n: have[n] for n in _WITH_DERIVATIVES if n in have})
-        left_out, number = [], _number(loss)
-        good = {}
-        for n, v in metrics.items():
-            value = _number(v)
-            if value is None:
-                left_out.append(str(n))
-            else:
-                good[str(n)] = value
+        good, left_out = measured(metrics)
         return {
-            "loss": number,
+            "loss": number_of(loss),
             "metrics": good,
             "left_out": left_out,
             "derivatives": {n: pack(step.packed(d, n)) for n, d in derivatives.items()},
@@ -139,17 +132,6 @@ def _inner(call: Any) -> Any:
 def _depth(value: Any) -> bool:
     """Report whether a value is an array or a list of numbers: derivatives, and no metric."""
     return not isinstance(value, (str, bytes)) and len(getattr(value, "shape", (1,))) > 0
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number; None for anything else."""
-    try:
-        if hasattr(value, "detach"):
-            value = value.detach()
-        number = float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 class Step:

@@ -8,10 +8,11 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, describe, losses, plugin_dirs, rewards, wire
+from . import compat, describe, losses, operators, plugin_dirs, rewards, wire
 
 CHECKS: dict[str, describe.Check] = {
     "loss": losses.describe,
+    "operator": operators.describe,
     "reward": rewards.describe,
 }
 
@@ -31,8 +32,10 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
         "describe": lambda question: describe.describe(question, CHECKS),
         "registered": lambda question: {"names": describe.registered(), "files": describe.files()},
         "loss": losses.loss,
+        "operate": operators.operate,
         "reward": rewards.reward,
     }
     wire.Server(handlers, answers, options["concurrency"]).run(questions)
+    operators.close()
     sys.stderr.flush()
     os._exit(0)  # threads that run on would keep the process
