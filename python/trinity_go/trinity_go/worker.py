@@ -8,18 +8,21 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, describe, losses, operators, plugin_dirs, rewards, wire
+from . import compat, describe, losses, operators, plugin_dirs, rewards, rollouts, said, wire
 
 CHECKS: dict[str, describe.Check] = {
     "loss": losses.describe,
     "operator": operators.describe,
     "reward": rewards.describe,
+    "workflow": rollouts.describe,
 }
 
 
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
     """Answer questions until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends it
+    lines = said.Lines(sys.stderr)
+    sys.stdout = sys.stderr = lines
     logging.basicConfig(
         level=os.environ.get("TRINITY_LOG_LEVEL", "INFO"),
         stream=sys.stderr,
@@ -30,12 +33,15 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     plugin_dirs.install(options.get("plugin_dirs") or [])
     handlers: dict[str, wire.Handler] = {
         "describe": lambda question: describe.describe(question, CHECKS),
-        "registered": lambda question: {"names": describe.registered(), "files": describe.files()},
+        "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
         "loss": losses.loss,
         "operate": operators.operate,
         "reward": rewards.reward,
+        "rollout": rollouts.rollout,
+        "group": rollouts.group,
     }
+    rollouts.at_once = options["concurrency"]
     wire.Server(handlers, answers, options["concurrency"]).run(questions)
     operators.close()
-    sys.stderr.flush()
+    lines.end()
     os._exit(0)  # threads that run on would keep the process
