@@ -61,6 +61,11 @@ func (a *Algorithm) ReadsLogprobs() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if o, ok := advantage.(interface{ Open(trinity.Host) error }); ok {
+		if err := o.Open(nil); err != nil {
+			return false, err
+		}
+	}
 	l := loss.NewComposite(policy, nil, nil)
 	fails := func(sampled bool) bool {
 		exps := []*trinity.Experience{a.actor(0, true, sampled), a.actor(1, true, sampled)}

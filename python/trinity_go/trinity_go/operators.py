@@ -123,6 +123,7 @@ def number_of(value: Any) -> float | None:
 
 def _read(sent: Mapping[str, Any]) -> Experience:
     """Return an experience as classes of Trinity-RFT read it."""
+    streams: dict[str, Any] = {name: unpack(sent[name]) for name in _BY_TOKEN if name in sent}
     e = Experience(
         eid=EID(batch=sent["batch"], task=sent["task"], run=sent["run"], step=sent["turn"], suffix=str(sent["index"])),
         tokens=unpack(sent["tokens"], "i"),
@@ -134,7 +135,7 @@ def _read(sent: Mapping[str, Any]) -> Experience:
         metrics=dict(sent["metrics"]),
         prompt_text=sent["prompt"] or None,
         response_text=sent["response"] or None,
-        **{name: unpack(sent[name]) for name in _BY_TOKEN if name in sent},
+        **streams,
     )
     e.__dict__["sent_as"] = sent["index"]  # a copy of it has this, too
     return e
@@ -151,7 +152,9 @@ def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str) -> dict[
     was = sent[at]
     tokens = pack(_list(e.tokens), "i")
     if tokens != was["tokens"] or e.prompt_length != was["prompt_length"]:
-        raise Told(f"tokens of experience {i} that it returned ({e.eid.rid}) were changed: they are those that the policy sampled")
+        raise Told(
+            f"tokens of experience {i} that it returned ({e.eid.rid}) were changed: they are those that the policy sampled"
+        )
     out: dict[str, Any] = {"index": at}
     reward = None if e.reward is None else number_of(e.reward)
     if reward is None and "reward" in was:
