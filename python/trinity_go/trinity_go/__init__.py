@@ -1,5 +1,34 @@
-"""Trinity-Go for Python: where its program is. `python -m trinity_go` starts it."""
+"""Trinity-Go for Python: `tg.GRPO(model=…, dataset=…, reward=…).train()`, and where its program is."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ._binary import NotInstalled, binary
 
-__all__ = ["NotInstalled", "binary"]
+if TYPE_CHECKING:
+    from ._front import Recipe, Run, RunError
+
+__all__ = ["NotInstalled", "Recipe", "Run", "RunError", "binary"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return what a worker of a run does not load, and the class of an algorithm of the program."""
+    if name not in __all__ and not name[:1].isupper():  # a module, which Python then imports
+        raise AttributeError(f"trinity_go has no {name}")
+    _front = importlib.import_module("._front", __name__)
+    found = vars(_front)[name] if name in __all__ else _front.recipe(name)
+    if found is None:
+        raise AttributeError(f"trinity_go has no {name}: `trinity list algorithm` has the algorithms")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    _config = importlib.import_module("._config", __name__)
+    try:
+        algorithms = [name.upper() for name in _config.algorithms().values()]
+    except NotInstalled:
+        algorithms = []
+    return sorted([*__all__, *algorithms])

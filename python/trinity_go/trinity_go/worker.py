@@ -15,8 +15,14 @@ def describe(question: dict[str, Any]) -> dict[str, Any]:
     return {"is": {"reward": rewards.describe}[question["kind"]](question["name"], question["args"])}
 
 
+HANDLERS: dict[str, wire.Handler] = {"describe": describe, "reward": rewards.reward}
+is_worker = False
+
+
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
     """Answer questions until the input ends."""
+    global is_worker
+    is_worker = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends it
     logging.basicConfig(
         level=os.environ.get("TRINITY_LOG_LEVEL", "INFO"),
@@ -25,6 +31,6 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     )
     sys.path[:0] = options["path"]
     compat.install()
-    wire.Server({"describe": describe, "reward": rewards.reward}, answers, options["concurrency"]).run(questions)
+    wire.Server(HANDLERS, answers, options["concurrency"]).run(questions)
     sys.stderr.flush()
     os._exit(0)  # threads that run on would keep the process
