@@ -110,6 +110,9 @@ func (r *Registry[T]) Build(name string, args ...map[string]any) (T, error) {
 	if err := Validate(v); err != nil {
 		return zero, fmt.Errorf("%s %s: %w", r.Kind, name, err)
 	}
+	if of, ok := any(v).(interface{ Form() T }); ok { // the interfaces of some depend on their arguments
+		return of.Form(), nil
+	}
 	return v, nil
 }
 

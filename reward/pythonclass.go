@@ -32,6 +32,8 @@ type pythonClass struct {
 	Args    map[string]any `yaml:"args" doc:"arguments of the class, or of the function beside those of a reply"`
 	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for one reply, besides those for imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this function"`
+
+	takesGroup bool
 }
 
 // Validate checks that the function exists and takes the arguments.
@@ -42,7 +44,8 @@ func (p *pythonClass) Validate() error {
 	if p.Args == nil {
 		p.Args = map[string]any{}
 	}
-	_, err := p.Python.Describe("reward", p.Class, p.Args)
+	is, err := p.Python.Describe("reward", p.Class, p.Args)
+	p.takesGroup = is.TakesGroup
 	key := "class"
 	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
 		key = told.Kind // the argument
@@ -53,27 +56,70 @@ func (p *pythonClass) Validate() error {
 	return nil
 }
 
+// Form returns the plug-in of the function's form.
+func (p *pythonClass) Form() trinity.RewardFunc {
+	if p.takesGroup {
+		return pythonGroup{p}
+	}
+	return p
+}
+
+// pythonGroup is a function that scores the replies of a group together.
+type pythonGroup struct{ of *pythonClass }
+
+// ScoreGroup implements [trinity.GroupReward].
+func (p pythonGroup) ScoreGroup(ctx context.Context, in []trinity.RewardInput) ([]trinity.Reward, error) {
+	return p.of.score(ctx, in)
+}
+
+// Score implements [trinity.RewardFunc].
+func (p pythonGroup) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) { return p.of.Score(ctx, in) }
+
 // Score implements [trinity.RewardFunc].
 func (p *pythonClass) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
-	if in.Host == nil {
-		return trinity.Reward{}, fmt.Errorf("%s: only a run can start Python", p.Class)
-	}
-	reply, err := replyOf(in)
+	rewards, err := p.score(ctx, []trinity.RewardInput{in})
 	if err != nil {
 		return trinity.Reward{}, err
 	}
+	return rewards[0], nil
+}
+
+// score asks for the rewards of replies, of which only a function that scores groups takes more than one.
+func (p *pythonClass) score(ctx context.Context, in []trinity.RewardInput) ([]trinity.Reward, error) {
+	host := in[0].Host
+	if host == nil {
+		return nil, fmt.Errorf("%s: only a run can start Python", p.Class)
+	}
+	replies, rewards := make([]map[string]any, len(in)), make([]trinity.Reward, len(in))
+	for i, reply := range in {
+		var err error
+		if replies[i], err = replyOf(reply); err != nil {
+			return nil, err
+		}
+	}
 	question := bridge.Question{
-		Do: "reward", Name: p.Class, Body: map[string]any{"args": p.Args, "reply": reply}, Timeout: p.Timeout,
+		Do: "reward", Name: p.Class, Body: map[string]any{"args": p.Args, "replies": replies}, Timeout: p.Timeout,
 	}
-	var text struct{ Answer json.RawMessage }
-	if err = p.Python.Ask(ctx, in.Host, question, &text); err == nil {
-		return answerOf(p.Class, text.Answer)
+	var out struct{ Answers []json.RawMessage }
+	err := p.Python.Ask(ctx, host, question, &out)
+	if err == nil && len(out.Answers) != len(in) {
+		err = fmt.Errorf("%d answers to %d replies", len(out.Answers), len(in))
 	}
-	err = fmt.Errorf("%s: %w", p.Class, err)
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		err = &trinity.RolloutError{Kind: trinity.FailureKind(told.Kind), Err: err}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", p.Class, err)
+		if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
+			err = &trinity.RolloutError{Kind: trinity.FailureKind(told.Kind), Err: err}
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			err = &trinity.RolloutError{Kind: trinity.FailedTimeout, Err: err}
+		}
+		return nil, err
 	}
-	return trinity.Reward{}, err
+	for i, text := range out.Answers {
+		if rewards[i], err = answerOf(p.Class, text); err != nil {
+			return nil, err
+		}
+	}
+	return rewards, nil
 }
 
 // replyOf returns what a function in Python may know of a reply.

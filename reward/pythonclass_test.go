@@ -52,6 +52,10 @@ def slow(completion):
 def wrong(completion):
     raise ValueError("odd")
 
+def longest(completions, **columns):
+    lengths = [len(c[0]["content"]) for c in completions]
+    return [None if n == min(lengths) else n for n in lengths]
+
 def pid(completion):
     return os.getpid()
 `
@@ -98,6 +102,20 @@ func TestFunctionsInPython(t *testing.T) {
 	host.close()
 	if text := host.log.String(); text != "I print\n" {
 		t.Errorf("the log has %q", text)
+	}
+}
+
+// A function of TRL gets the replies of a group together.
+func TestPythonScoresAGroup(t *testing.T) {
+	bridge.Allow()
+	host := newOpener(t)
+	group := build(t, "python", own(t, "longest", nil, nil)).(trinity.GroupReward)
+	rewards, err := group.ScoreGroup(t.Context(), []trinity.RewardInput{asked(host, "a"), asked(host, "abc"), asked(host, "ab")})
+	if err != nil || len(rewards) != 3 || rewards[0].Valid || rewards[1].Value != 3 || rewards[2].Value != 2 {
+		t.Error(rewards, err)
+	}
+	if _, ok := build(t, "python", own(t, "pid", nil, nil)).(trinity.GroupReward); ok {
+		t.Error("a function of one reply scores groups")
 	}
 }
 
@@ -178,7 +196,8 @@ func TestPythonIsChecked(t *testing.T) {
 		key  string
 		want string
 	}{
-		{own(t, "nothing", nil, nil), "class", "own_rewards has no nothing: it has Theirs, block, die, hang, meet, number, pid, slow, wrong"},
+		{own(t, "nothing", nil, nil), "class",
+			"own_rewards has no nothing: it has Theirs, block, die, hang, longest, meet, number, pid, slow, wrong"},
 		{own(t, "number", nil, map[string]any{"wieght": 1}), "args.wieght",
 			"own_rewards.number has no argument wieght: it has completion, weight, scale"},
 		{own(t, "number", map[string]any{"interpreter": "python9"}, nil), "class",

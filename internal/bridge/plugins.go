@@ -118,6 +118,8 @@ type Described struct {
 	Doc       string `json:"doc"`
 	Signature string `json:"signature"`
 	IsClass   bool   `json:"is_class"`
+
+	TakesGroup bool `json:"takes_group"` // it scores the replies of a group together
 }
 
 // described are the newest answers of this process, because a check and the run behind it ask the same.

@@ -136,7 +136,8 @@ func TestMuxAnswersInAnyOrder(t *testing.T) {
 		}
 	}
 	var told *ToldError
-	if err := m.Ask(t.Context(), Question{Do: "fail", Body: textOf{}}, &textOf{}); !errors.As(err, &told) || *told != (ToldError{"timeout", "too slow"}) {
+	err := m.Ask(t.Context(), Question{Do: "fail", Body: textOf{}}, &textOf{})
+	if !errors.As(err, &told) || *told != (ToldError{"timeout", "too slow"}) {
 		t.Error(err)
 	}
 }
@@ -228,7 +229,8 @@ func TestMuxKillsWhoDoesNotHeed(t *testing.T) {
 	if _, err := hung(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := other(); err == nil || err.Error() != "the program ended before it answered: it was killed, because it did not give up another question (hang) within 10s" {
+	want := "the program ended before it answered: it was killed, because it did not give up another question (hang) within 10s"
+	if _, err := other(); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 	inFlight(t, m, 0)

@@ -74,6 +74,11 @@ def by_trl(
     return [len(prompts[0]) + len(completion_ids[0]) / 10 + (completions[0][0]["content"] == answer[0])]
 
 
+def longest(completions: Any, answer: Any, **kwargs: Any) -> list[float]:
+    lengths = [len(c[0]["content"]) for c in completions]
+    return [float(n == max(lengths)) for n in lengths]
+
+
 def trl_none(completions: Any, **kwargs: Any) -> list[Any]:
     return [None]
 
@@ -91,8 +96,8 @@ boolean = given(True)
 
 
 def score(name: str, **args: Any) -> Any:
-    answer = rewards.reward({"name": f"{__name__}.{name}", "args": args, "reply": REPLY})
-    return (asyncio.run(answer) if inspect.isawaitable(answer) else answer)["answer"]
+    answer = rewards.reward({"name": f"{__name__}.{name}", "args": args, "replies": [REPLY]})
+    return (asyncio.run(answer) if inspect.isawaitable(answer) else answer)["answers"][0]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +157,7 @@ def test_describe() -> None:
         "doc": "Scores with a weight.",
         "signature": "(self, response: 'str', truth: 'str', prompt: 'str') -> 'dict[str, float]'",
         "is_class": True,
+        "takes_group": False,
     }
 
 
@@ -172,7 +178,7 @@ def test_classes_of_trinity_rft(tmp_path: Path) -> None:
     code = """
 from trinity_go import compat, names, rewards
 compat.install()
-print(rewards.reward({"name": "theirs.Theirs", "args": {}, "reply": {"response": "3", "truth": "3", "messages": []}}))
+print(rewards.reward({"name": "theirs.Theirs", "args": {}, "replies": [{"response": "3", "truth": "3", "messages": []}]}))
 try:
     names.find("more.Workflow")
 except names.Told as told:
@@ -187,6 +193,14 @@ except names.Told as told:
         env={"PYTHONPATH": str(Path(rewards.__file__).parents[1])},
     )
     answer, error = out.stdout.splitlines()
-    assert answer == "{'answer': {'parts': {'right': 1.0}}}"
+    assert answer == "{'answers': [{'parts': {'right': 1.0}}]}"
     assert error.startswith("more: more.py:1: no module named 'trinity.common.workflows' in ")
     assert "trinity-rft" in error
+
+
+def test_a_function_of_trl_compares_a_group() -> None:
+    replies = [REPLY | {"response": "x" * n} for n in (1, 3, 2)]
+    answer = rewards.reward({"name": f"{__name__}.longest", "args": {}, "replies": replies})
+    assert answer == {"answers": [{"reward": 0.0}, {"reward": 1.0}, {"reward": 0.0}]}
+    assert rewards.describe(f"{__name__}.longest", {})["takes_group"]
+    assert not rewards.describe(f"{__name__}.right", {})["takes_group"]

@@ -8,7 +8,7 @@ import logging
 import math
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +45,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         "doc": inspect.getdoc(target) or "",
         "signature": str(_signature(takes)),
         "is_class": inspect.isclass(target),
+        "takes_group": "completions" in _parameters(takes)[0],
     }
 
 
@@ -98,13 +99,14 @@ class Scorer:
         if not inspect.isclass(target):
             self.takes = {name: p for name, p in self.takes.items() if name not in args}
 
-    def arguments(self, question: Mapping[str, Any], parts: dict[str, float]) -> dict[str, Any]:
+    def arguments(self, replies: Sequence[Mapping[str, Any]], parts: dict[str, float]) -> dict[str, Any]:
+        question = replies[0]
         row = question.get("row") or {}
         if "completions" in self.takes:
-            return self._named({name: [value] for name, value in row.items()} | {
-                "prompts": [question["messages"][:-1]],
-                "completions": [[{"role": "assistant", "content": question["response"]}]],
-                "completion_ids": [question.get("completion_ids")],
+            return self._named({name: [(r.get("row") or {}).get(name) for r in replies] for name in row} | {
+                "prompts": [r["messages"][:-1] for r in replies],
+                "completions": [[{"role": "assistant", "content": r["response"]}] for r in replies],
+                "completion_ids": [r.get("completion_ids") for r in replies],
                 "trainer_state": SimpleNamespace(global_step=question.get("step", 0)),
                 "log_metric": functools.partial(_measure, parts),
                 "log_extra": functools.partial(_note, self.name),
@@ -121,31 +123,36 @@ class Scorer:
         fixed = getattr(self.call, "keywords", {})
         return {n: value for n, value in have.items() if n not in fixed and (self.takes_all or n in self.takes)}
 
-    def score(self, question: Mapping[str, Any]) -> Any:
-        """Return the answer, or a coroutine that does."""
+    def score(self, replies: Sequence[Mapping[str, Any]]) -> Any:
+        """Return the answers to replies of a group, or a coroutine that does. A function that takes no completions has one
+        reply."""
         parts: dict[str, float] = {}
-        arguments = self.arguments(question, parts)
+        arguments = self.arguments(replies, parts)
         missing = [p.name for p in self.takes.values() if p.default is p.empty and p.name not in arguments]
         if missing:
-            columns, offered = ", ".join(question.get("row") or {}) or "none", ", ".join(OFFERED)
+            columns, offered = ", ".join(replies[0].get("row") or {}) or "none", ", ".join(OFFERED)
             raise Told(f"it takes {missing[0]}, which is no column ({columns}) and nothing of the run ({offered})")
         result = self.call(**arguments)
         if inspect.isawaitable(result):
-            return self._later(result, parts)
-        return self.answer(result, parts)
+            return self._later(result, parts, len(replies))
+        return self.answers(result, parts, len(replies))
 
-    async def _later(self, result: Any, parts: dict[str, float]) -> dict[str, Any]:
-        return self.answer(await result, parts)
+    async def _later(self, result: Any, parts: dict[str, float], count: int) -> list[dict[str, Any]]:
+        return self.answers(await result, parts, count)
+
+    def answers(self, result: Any, parts: dict[str, float], count: int) -> list[dict[str, Any]]:
+        """Return results in the form of the wire."""
+        if "completions" not in self.takes:
+            return [self.answer(result, parts)]
+        if not isinstance(result, (list, tuple)) and not hasattr(result, "tolist"):
+            raise Told(f"it returned a {type(result).__name__} for a list of completions: want a list of numbers")
+        result = list(result)
+        if len(result) != count:
+            raise Told(f"it returned {len(result)} rewards for {count} completion{'' if count == 1 else 's'}")
+        return [self.answer(one, parts) for one in result]
 
     def answer(self, result: Any, parts: dict[str, float]) -> dict[str, Any]:
         """Return a result in the form of the wire. What is no finite number is no reward, and never 0."""
-        if "completions" in self.takes:
-            if not isinstance(result, (list, tuple)) and not hasattr(result, "tolist"):
-                raise Told(f"it returned a {type(result).__name__} for a list of completions: want a list of numbers")
-            result = list(result)
-            if len(result) != 1:
-                raise Told(f"it returned {len(result)} rewards for 1 completion")
-            result = result[0]
         if isinstance(result, Mapping):
             given = {str(name): _number(value) for name, value in result.items()}
             finite = {name: value for name, value in given.items() if value is not None}
@@ -192,15 +199,15 @@ _scorers: dict[str, tuple[threading.Lock, list[Scorer]]] = {}  # a list of none 
 
 
 def reward(question: dict[str, Any]) -> Any:
-    """Answer a question {"name": …, "args": {…}, "reply": {…}} with {"answer": …}."""
+    """Answer a question {"name": …, "args": {…}, "replies": [{…}]} with {"answers": […]}."""
     key = f"{question['name']} {sorted(question['args'].items())!r}"
     lock, made = _scorers.setdefault(key, (threading.Lock(), []))
     with lock:  # one constructor at a time
         if not made:
             made.append(Scorer(question["name"], question["args"]))
-    result = made[0].score(question["reply"])
-    return _wrapped(result) if inspect.isawaitable(result) else {"answer": result}
+    result = made[0].score(question["replies"])
+    return _wrapped(result) if inspect.isawaitable(result) else {"answers": result}
 
 
 async def _wrapped(result: Any) -> dict[str, Any]:
-    return {"answer": await result}
+    return {"answers": await result}
