@@ -8,8 +8,11 @@ package registry
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // Registry holds the plug-ins of one kind.
@@ -76,21 +79,40 @@ func (r *Registry[T]) Register(name, doc string, build func() T) {
 // the arguments under args.
 func (c *Catalog) Elsewhere(plugin, arg string) { c.elsewhere, c.elsewhereArg = plugin, arg }
 
-// Resolve returns the plug-in that a name of a configuration stands for, and its arguments. section is what the
-// plug-in of [Catalog.Elsewhere] finds under the name of its own section, the plug-in's name, unless the arguments have it.
-func (c *Catalog) Resolve(name string, args, section map[string]any) (plugin string, all map[string]any) {
+// Resolve returns the plug-in that a name of a configuration stands for, and its arguments. A name that is not built in
+// belongs to the plug-in of [Catalog.Elsewhere] if it has a dot or a colon, or if others register plain names, too. That
+// plug-in's name and a colon before a name say so of any. It finds the section under the name of its own, which is its
+// name, with what the arguments have there; so do plug-ins that have such a section because they name others.
+func (c *Catalog) Resolve(name string, args, section map[string]any, registers bool) (plugin string, all map[string]any) {
+	own, forced := strings.CutPrefix(name, c.elsewhere+":")
+	isForeign := forced || !c.Has(name) && (registers || strings.ContainsAny(name, ".:"))
 	switch {
-	case c.elsewhere == "" || c.Has(name) && name != c.elsewhere:
+	case c.elsewhere == "" || name == "":
 		return name, args
-	case name != c.elsewhere:
-		if !strings.ContainsAny(name, ".:") {
-			return name, args
-		}
-		args = map[string]any{c.elsewhereArg: name, "args": args}
+	case !isForeign && (!c.Has(name) || !hasSection(c.Default(name), c.elsewhere)):
+		return name, args
 	}
-	all = map[string]any{c.elsewhere: section}
-	maps.Copy(all, args)
+	all = maps.Clone(section)
+	given, overrides := args[c.elsewhere].(map[string]any)
+	if all = map[string]any{c.elsewhere: all}; overrides {
+		maps.Copy(all[c.elsewhere].(map[string]any), given)
+		args = maps.Clone(args)
+		delete(args, c.elsewhere)
+	}
+	if !isForeign {
+		maps.Copy(all, args)
+		return name, all
+	}
+	all[c.elsewhereArg], all["args"] = own, args
 	return c.elsewhere, all
+}
+
+// hasSection reports whether a plug-in has a section of a name among its arguments.
+func hasSection(plugin any, name string) bool {
+	v := reflect.Indirect(reflect.ValueOf(plugin))
+	return v.Kind() == reflect.Struct && slices.ContainsFunc(tags.Fields(v.Type()), func(f reflect.StructField) bool {
+		return tags.Key(f) == name && f.Type.Kind() == reflect.Struct
+	})
 }
 
 // Build returns the named plug-in, with args merged over its defaults, later maps over earlier

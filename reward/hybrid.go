@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -26,13 +27,15 @@ func init() {
 			"variables: response, response_tokens, truncated, truth. The function clip(x, lowest, highest) bounds a number. The "+
 			"language is that of expr-lang.org without a clock. A reply that one of the functions cannot score has no valid "+
 			"reward. Parts: the variables that are not nil.",
-		func() trinity.RewardFunc { return &hybrid{} })
+		func() trinity.RewardFunc { return &hybrid{Python: bridge.DefaultPlugins()} })
 }
 
 // hybrid combines reward functions by an expression.
 type hybrid struct {
 	Rewards []hybridPart `yaml:"rewards" required:"list them, such as [{reward: accuracy_reward}]" doc:"of {reward, name, args, when}"`
 	Value   string       `yaml:"value" doc:"the reward, an expression over their names"`
+
+	Python bridge.Plugins `yaml:"python" doc:"the section python, if it is another for these functions"`
 
 	value *vm.Program
 }
@@ -55,11 +58,11 @@ func (h *hybrid) Validate() (err error) {
 	known := types.Map{"response": types.String, "truth": types.String, "response_tokens": types.Int, "truncated": types.Bool}
 	for i := range h.Rewards {
 		p := &h.Rewards[i]
-		if p.fn, err = registry.Rewards.Build(p.Reward, p.Args); err != nil {
-			return fmt.Errorf("rewards.%d: %w", i, err)
+		if p.fn, err = buildPart(&h.Python, i, p.Reward, p.Args); err != nil {
+			return err
 		}
 		if p.Name == "" {
-			p.Name = p.Reward
+			p.Name = partName(p.Reward)
 		}
 		if _, taken := known[p.Name]; taken || !isVariable.MatchString(p.Name) {
 			return fmt.Errorf("rewards.%d.name: %q must be a name of letters, digits and _ that no other variable has", i, p.Name)

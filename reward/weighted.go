@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -15,12 +17,14 @@ func init() {
 			"by default, args: its arguments, name: of its part, by default the function's name}. With weight 0 a function is only "+
 			"logged. A reply that one of them cannot score has no valid reward. Parts: the value of each function under its name, "+
 			"before the weight; if the function has several parts, also name/part for each.",
-		func() trinity.RewardFunc { return &weighted{} })
+		func() trinity.RewardFunc { return &weighted{Python: bridge.DefaultPlugins()} })
 }
 
 // weighted adds up several reward functions.
 type weighted struct {
 	Rewards []weightedPart `yaml:"rewards" required:"list them, such as [{reward: accuracy_reward}]" doc:"of {reward, weight, args, name}"`
+
+	Python bridge.Plugins `yaml:"python" doc:"the section python, if it is another for these functions"`
 }
 
 // weightedPart is one of the functions.
@@ -38,8 +42,8 @@ func (w *weighted) Validate() error {
 	seen := map[string]bool{}
 	for i := range w.Rewards {
 		p, err := &w.Rewards[i], error(nil)
-		if p.fn, err = registry.Rewards.Build(p.Reward, p.Args); err != nil {
-			return fmt.Errorf("rewards.%d: %w", i, err)
+		if p.fn, err = buildPart(&w.Python, i, p.Reward, p.Args); err != nil {
+			return err
 		}
 		if _, ok := p.fn.(trinity.GroupReward); ok {
 			return fmt.Errorf("rewards.%d: %s scores a whole group at once: use hybrid_reward", i, p.Reward)
@@ -49,7 +53,7 @@ func (w *weighted) Validate() error {
 			p.Weight = &one
 		}
 		if p.Name == "" {
-			p.Name = p.Reward
+			p.Name = partName(p.Reward)
 		}
 		if seen[p.Name] {
 			return fmt.Errorf("rewards.%d.name: %q is the name of an earlier part: choose another", i, p.Name)
@@ -58,6 +62,28 @@ func (w *weighted) Validate() error {
 	}
 	return nil
 }
+
+// buildPart builds the function of this number in a list of rewards. python is the section in which functions of users are.
+func buildPart(python *bridge.Plugins, i int, reward string, args map[string]any) (trinity.RewardFunc, error) {
+	name, all := python.Resolve(registry.Rewards.Catalog, "", reward, args)
+	if name != reward {
+		for _, e := range registry.Rewards.Check(name, all) {
+			key := "reward"
+			if strings.HasPrefix(e.Key, "args") {
+				key = e.Key
+			}
+			return nil, fmt.Errorf("rewards.%d.%s: %s", i, key, e.Message)
+		}
+	}
+	fn, err := registry.Rewards.Build(name, all)
+	if err != nil {
+		return nil, fmt.Errorf("rewards.%d: %w", i, err)
+	}
+	return fn, nil
+}
+
+// partName returns the name of a function's part: that of the function without its module.
+func partName(reward string) string { return reward[strings.LastIndexAny(reward, ".:")+1:] }
 
 // Requires implements [trinity.Requirer].
 func (w *weighted) Requires() trinity.Requirements {

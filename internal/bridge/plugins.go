@@ -20,7 +20,6 @@ import (
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/python"
-	"github.com/trinity-go/trinity/registry"
 )
 
 // Plugins are what runs the classes and functions that users have written in Python: the section python of a
@@ -29,7 +28,8 @@ type Plugins struct {
 	// The Python that runs them.
 	Interpreter string `yaml:"interpreter" doc:"Python that runs them. Empty is TRINITY_PYTHON, the one beside this program, or python3."`
 	// Where they are.
-	Path []string `yaml:"path" doc:"Folders of modules. Empty is the configuration's folder and the working directory."`
+	Path       []string `yaml:"path" doc:"Folders of modules. Empty is the configuration's folder and the working directory."`
+	PluginDirs []string `yaml:"plugin_dirs" doc:"Folders whose modules register classes by name. Empty is TRINITY_PLUGIN_DIRS."`
 	// How many processes run them, and how many calls each has in flight.
 	Processes   int `yaml:"processes" default:"1" range:"[1,1024]" doc:"Copies of the process, for code that computes much."`
 	Concurrency int `yaml:"concurrency" default:"64" range:"[1,4096]" doc:"Calls in flight in one process, coroutines or threads."`
@@ -41,30 +41,6 @@ type Plugins struct {
 
 // DefaultPlugins returns the defaults of the section.
 func DefaultPlugins() Plugins { return Plugins{Processes: 1, Concurrency: 64, StartTimeout: 300} }
-
-// Resolve returns the plug-in of a kind that a name of a configuration stands for, and its arguments. A name such as
-// my.module.right is that of a function of the user's, whose plug-in gets this section. dir is the configuration's folder.
-func (p *Plugins) Resolve(kind *registry.Catalog, dir, name string, args map[string]any) (plugin string, all map[string]any) {
-	folders := p.Path
-	if len(folders) == 0 {
-		folders = []string{dir, "."}
-	}
-	path := []any{}
-	for _, folder := range folders {
-		if full, err := filepath.Abs(folder); err == nil {
-			folder = full
-		}
-		path = append(path, folder)
-	}
-	env := map[string]any{}
-	for name, value := range p.Env {
-		env[name] = value
-	}
-	return kind.Resolve(name, args, map[string]any{
-		"interpreter": p.Interpreter, "path": path, "processes": p.Processes, "concurrency": p.Concurrency, "env": env,
-		"max_memory_mb": p.MaxMemoryMb, "start_timeout": p.StartTimeout,
-	})
-}
 
 // interpreter returns the Python to start.
 func (p *Plugins) interpreter() string {
@@ -94,7 +70,7 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency}
+	options := map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency, "plugin_dirs": append([]string{}, p.PluginDirs...)}
 	first, err := json.Marshal(map[string]any{"modules": modules, "options": options})
 	if err != nil {
 		return nil, err
@@ -112,15 +88,6 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 }
 
 const maxLine = 64 << 20 // bytes of an answer
-
-// Described is what a class or a function says of itself.
-type Described struct {
-	Doc       string `json:"doc"`
-	Signature string `json:"signature"`
-	IsClass   bool   `json:"is_class"`
-
-	TakesGroup bool `json:"takes_group"` // it scores the replies of a group together
-}
 
 // described are the newest answers of this process, because a check and the run behind it ask the same.
 var described = struct {

@@ -169,6 +169,11 @@ type DataSelector struct {
 	Kwargs map[string]any `yaml:"kwargs" args:"selector_type"`
 }
 
+// Args returns the arguments of the selector: kwargs, seed and feature_keys.
+func (s *DataSelector) Args() map[string]any {
+	return merged(map[string]any{"seed": s.Seed, "feature_keys": s.FeatureKeys}, s.Kwargs)
+}
+
 // ExperienceBuffer holds what the trainer reads: rollouts on their way to it, or a dataset of SFT,
 // preference or pre-training rows.
 type ExperienceBuffer struct {

@@ -16,13 +16,12 @@ import (
 // findPlugins looks up every plug-in that the configuration names, and checks the arguments for
 // it.
 func (s *Settled) findPlugins(r report) {
-	p := pluginCheck{r, map[string]bool{}}
+	p := pluginCheck{r, map[string]bool{}, s.Plugin}
 	if s.Explores || s.Trains {
 		findAlgorithm(p, &s.Algorithm)
 	}
 	for _, t := range s.Data.Tasksets {
-		name, args := s.Python.Resolve(registry.Rewards.Catalog, filepath.Dir(s.File()), t.DefaultRewardFnType, t.RewardFnArgs)
-		findTaskset(p, &s.Buffer, &s.Cod, s.Work, t, name, args)
+		findTaskset(p, &s.Buffer, &s.Cod, s.Work, t)
 	}
 	if s.ReadsDataset {
 		p.selector(&s.Buffer.TrainerInput.ExperienceBuffer.DataSelector, storeKey+".data_selector")
@@ -49,7 +48,16 @@ func (s *Settled) findPlugins(r report) {
 
 type pluginCheck struct {
 	report
-	seen map[string]bool // keys of names that were looked up
+	seen   map[string]bool // keys of names that were looked up
+	plugin pluginOf
+}
+
+// pluginOf returns the plug-in of a kind that a name stands for, and its arguments.
+type pluginOf func(kind *registry.Catalog, name string, args map[string]any) (plugin string, all map[string]any)
+
+// Plugin returns the plug-in of a kind that a name of the configuration stands for, and its arguments.
+func (c *Config) Plugin(kind *registry.Catalog, name string, args map[string]any) (plugin string, all map[string]any) {
+	return c.Python.Resolve(kind, filepath.Dir(c.File()), name, args)
 }
 
 // findAlgorithm checks the algorithm type, its parts and their arguments.
@@ -77,8 +85,8 @@ func findAlgorithm(p pluginCheck, algorithm *Algorithm) {
 	check("sample_strategy", "sample_strategy", parts.SampleStrategy, parts.SampleStrategyArgs, changes.SampleStrategyArgs)
 }
 
-// findTaskset checks the plug-ins of a taskset, whose reward function is name with args.
-func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry, name string, args map[string]any) {
+// findTaskset checks the plug-ins of a taskset.
+func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry) {
 	workflow, reward := t.Key+".default_workflow_type", t.Key+".default_reward_fn_type"
 	in := buffer.ExplorerInput
 	if !p.IsSet(workflow) {
@@ -94,38 +102,34 @@ func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry
 		before := len(*p.errs)
 		p.named("workflow", t.DefaultWorkflowType, workflow, cod.ArgsOfWorkflow(t), t.Key+".workflow_args")
 		p.placePackErrors(t, before)
-		before = len(*p.errs)
-		p.named("reward_fn", name, reward, args, t.Key+".reward_fn_args")
-		if name != t.DefaultRewardFnType {
-			p.placeForeign(before, name, reward, t.Key+".reward_fn_args")
-		}
+		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
 		p.selector(&t.DataSelector, t.Key+".data_selector")
 	}
 }
 
-// placeForeign moves the errors after the first ones, of a plug-in that takes the name of a user's function, to the keys
-// that the file has: the name's, and those of the arguments. It drops those of the plug-in's section, whose own check
-// reports them.
-func (p pluginCheck) placeForeign(first int, plugin, nameKey, argsKey string) {
-	kept := (*p.errs)[:first]
-	for _, e := range (*p.errs)[first:] {
-		key := nameKey
-		switch arg, ok := strings.CutPrefix(e.Key, argsKey+".args."); {
-		case ok:
-			key = argsKey + "." + arg
-		case strings.HasPrefix(e.Key, tags.Join(argsKey, plugin)+"."):
-			continue
-		}
-		kept = append(kept, p.errorFor(key, e.Message, e.Hint))
+// placed returns an error in the arguments of a plug-in that a name stands for, at the key that the file has: the name's,
+// or that of an argument. It returns false for one of the section that the name's plug-in gets, whose own check reports
+// it.
+func (p pluginCheck) placed(e registry.ArgError, of *registry.Catalog, plugin, name, nameKey, argsKey string) (Error, bool) {
+	arg, isArg := strings.CutPrefix(e.Key, "args.")
+	switch own := tags.Join(argsKey, e.Key); {
+	case isArg:
+		return p.errorFor(tags.Join(argsKey, arg), e.Message, e.Hint), true
+	case e.Key == "args":
+		return p.errorFor(argsKey, e.Message, e.Hint), true
+	case strings.HasPrefix(e.Key, plugin+"."):
+		return p.errorFor(own, e.Message, e.Hint), p.IsSet(own)
 	}
-	*p.errs = kept
+	if near := nearestPlugin(name, of.Names()); near != "" && e.Hint == "" && !strings.ContainsAny(name, ".:") {
+		e.Hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return p.errorFor(nameKey, e.Message, e.Hint), true
 }
 
-// selector checks a selector with its arguments: kwargs, seed and feature_keys.
+// selector checks a selector with its arguments.
 func (p pluginCheck) selector(s *DataSelector, key string) {
-	args := merged(map[string]any{"seed": s.Seed, "feature_keys": s.FeatureKeys}, s.Kwargs)
 	before := len(*p.errs)
-	p.named("selector", s.SelectorType, key+".selector_type", args, key+".kwargs")
+	p.named("selector", s.SelectorType, key+".selector_type", s.Args(), key+".kwargs")
 	for i := before; i < len(*p.errs); i++ {
 		if lastKey((*p.errs)[i].Key) == "feature_keys" {
 			e := (*p.errs)[i]
@@ -191,12 +195,14 @@ func (p pluginCheck) named(kind, name, key string, args map[string]any, argsKey 
 	if !ok && !p.IsSet(key) {
 		return
 	}
+	plugin, all := name, args
 	if ok {
-		if foreign, _ := catalog.Resolve(name, nil, nil); foreign != name { // checked with its arguments
-			return
-		}
+		plugin, all = p.plugin(catalog, name, args)
 	}
-	if !ok || !slices.Contains(catalog.Names(), name) {
+	if plugin != name && argsKey == "" { // it is checked with its arguments, where they are read
+		return
+	}
+	if !ok || !catalog.Has(plugin) {
 		if !p.seen[key+"="+name] {
 			p.seen[key+"="+name] = true
 			p.add(p.missing(kind, name, key, catalog))
@@ -207,7 +213,13 @@ func (p pluginCheck) named(kind, name, key string, args map[string]any, argsKey 
 	if argsKey == "" {
 		return
 	}
-	for _, e := range catalog.Check(name, args) {
+	for _, e := range catalog.Check(plugin, all) {
+		if plugin != name {
+			if moved, ok := p.placed(e, catalog, plugin, name, key, argsKey); ok {
+				p.add(moved)
+			}
+			continue
+		}
 		at := argsKey
 		if e.Key != "" {
 			at = tags.Join(argsKey, e.Key)

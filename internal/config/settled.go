@@ -120,8 +120,8 @@ func (c *Config) work() Work {
 	return w
 }
 
-// settle fills in the algorithm, if this program has its type.
-func (m *Method) settle(algorithm *Algorithm, w *Work, batch *Batch) {
+// settle fills in the algorithm, if this program has its type. plugin finds the plug-ins that its names stand for.
+func (m *Method) settle(algorithm *Algorithm, w *Work, batch *Batch, plugin pluginOf) {
 	m.GroupSize, batch.PerRow = 1, 1
 	m.Recomputes = !algorithm.BypassOldLogprobs
 	if bypass := algorithm.RolloutCorrection.BypassMode; bypass != nil {
@@ -138,6 +138,7 @@ func (m *Method) settle(algorithm *Algorithm, w *Work, batch *Batch) {
 	if m.Parts, err = registry.Parts(algorithm.changes()); err != nil {
 		return // the check of the plug-ins reports it
 	}
+	resolveParts(m.Parts, plugin)
 	p, name := m.Parts, m.Parts.SampleStrategy
 	setDefault(&name, "default")
 	if strategy, err := registry.SampleStrategies.Build(name, p.SampleStrategyArgs); err == nil {
@@ -154,6 +155,23 @@ func (m *Method) settle(algorithm *Algorithm, w *Work, batch *Batch) {
 	advantages, says := policyLoss(p.PolicyLoss).(interface{ ReadsAdvantages() bool })
 	m.Imitates = says && !advantages.ReadsAdvantages() && !m.Distils && !weighed
 	m.Reference = weighed || m.Needs.Reference || policy.Reference
+}
+
+// resolveParts puts the plug-ins that the names of an algorithm's parts stand for in their place.
+func resolveParts(a *trinity.Algorithm, plugin pluginOf) {
+	for _, part := range []struct {
+		kind string
+		name *string
+		args *map[string]any
+	}{
+		{"advantage_fn", &a.Advantage, &a.AdvantageArgs}, {"policy_loss_fn", &a.PolicyLoss, &a.PolicyLossArgs},
+		{"kl_fn", &a.KLPenalty, &a.KLPenaltyArgs}, {"kl_fn", &a.KLLoss, &a.KLLossArgs},
+		{"entropy_loss_fn", &a.Entropy, &a.EntropyArgs}, {"sample_strategy", &a.SampleStrategy, &a.SampleStrategyArgs},
+	} {
+		if catalog, ok := registry.Find(part.kind); ok {
+			*part.name, *part.args = plugin(catalog, *part.name, *part.args)
+		}
+	}
 }
 
 // settleSizes fills in the sizes that follow from all other keys.

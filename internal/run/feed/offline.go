@@ -55,7 +55,7 @@ func (s *Reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema st
 	if err != nil {
 		return nil, err
 	}
-	sel, err := openSelector(&b.DataSelector, data)
+	sel, err := s.openSelector(&b.DataSelector, data)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (s *Reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inp
 	case b.TotalEpochs != nil:
 		in.Limit = int64(*b.TotalEpochs) * int64(in.Data.Len())
 	}
-	in.Selector, err = openSelector(&b.DataSelector, in.Data)
+	in.Selector, err = s.openSelector(&b.DataSelector, in.Data)
 	return in, err
 }
 

@@ -45,7 +45,7 @@ func Tasksets(cfg *config.Settled) (all []Taskset, err error) {
 		}
 		all = append(all, t)
 	}
-	letRowsName(all)
+	letRowsName(all, cfg.Plugin)
 	return all, nil
 }
 
@@ -118,16 +118,17 @@ func (p taskPlugins) checks() (checks []func(*trinity.Task) error) {
 type ownPlugins struct {
 	workflowKey, rewardKey string
 	all                    []Taskset // of the stage
+	plugin                 func(kind *registry.Catalog, name string, args map[string]any) (string, map[string]any)
 
 	mu    sync.Mutex
 	built map[[2]string]taskPlugins // by the names of the workflow and of the reward function
 }
 
 // letRowsName lets the rows of those tasksets name plug-ins whose format says where.
-func letRowsName(all []Taskset) {
+func letRowsName(all []Taskset, plugin func(*registry.Catalog, string, map[string]any) (string, map[string]any)) {
 	for i := range all {
 		if t := &all[i]; t.Format.WorkflowKey != "" || t.Format.RewardFnKey != "" {
-			t.own = &ownPlugins{t.Format.WorkflowKey, t.Format.RewardFnKey, all, sync.Mutex{}, map[[2]string]taskPlugins{}}
+			t.own = &ownPlugins{t.Format.WorkflowKey, t.Format.RewardFnKey, all, plugin, sync.Mutex{}, map[[2]string]taskPlugins{}}
 		}
 	}
 }
@@ -156,12 +157,12 @@ func (t *Taskset) pluginsOf(task *trinity.Task) (p taskPlugins, err error) {
 	}
 	built := *task
 	if workflow != "" {
-		if built.WorkflowArgs, err = argsOf(registry.Workflows.Catalog, workflow, task.WorkflowArgs); err != nil {
+		if built.Workflow, built.WorkflowArgs, err = o.named(registry.Workflows.Catalog, workflow, t.WorkflowArgs); err != nil {
 			return p, fmt.Errorf("format.workflow_key %q: %w", o.workflowKey, err)
 		}
 	}
 	if reward != "" {
-		if built.RewardArgs, err = argsOf(registry.Rewards.Catalog, reward, task.RewardArgs); err != nil {
+		if built.Reward, built.RewardArgs, err = o.named(registry.Rewards.Catalog, reward, t.RewardFnArgs); err != nil {
 			return p, fmt.Errorf("format.reward_fn_key %q: %w", o.rewardKey, err)
 		}
 	}
@@ -221,20 +222,24 @@ func (n *namesOf) missing(o *ownPlugins, path string) error {
 	return nil
 }
 
-// argsOf returns those arguments that the named plug-in has.
-func argsOf(of *registry.Catalog, name string, args map[string]any) (map[string]any, error) {
+// named returns the plug-in that a row names, with those arguments that it has. A class of users has all.
+func (o *ownPlugins) named(of *registry.Catalog, name string, args map[string]any) (string, map[string]any, error) {
+	if plugin, all := o.plugin(of, name, args); plugin != name {
+		return plugin, all, nil
+	}
 	if !of.Has(name) && registry.Nearest(name, of.Names()) == "" {
-		return nil, fmt.Errorf("unknown %s %q: `trinity list %s` prints the names", of.Kind, name, of.Kind)
+		return "", nil, fmt.Errorf("unknown %s %q: `trinity list %s` prints the names", of.Kind, name, of.Kind)
 	}
 	info, err := of.Explain(name)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	own := maps.Clone(args)
 	maps.DeleteFunc(own, func(key string, _ any) bool {
 		return !slices.ContainsFunc(info.Fields, func(f registry.Field) bool { return f.Key == key })
 	})
-	return own, nil
+	name, own = o.plugin(of, name, own)
+	return name, own, nil
 }
 
 // undeclared returns what plug-ins need that the run opens only if the plug-ins of a taskset need it,

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path/filepath"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
@@ -95,7 +93,7 @@ func (s *Reader) readDataset(ctx context.Context, t *Taskset, out *explorer.Task
 	out.Data = data
 	if !t.Eval {
 		out.Explorer, out.Data = OwnName(s.Settled), ShareOf(&s.Explorer, data)
-		if out.Selector, err = openSelector(&t.DataSelector, out.Data); err != nil {
+		if out.Selector, err = s.openSelector(&t.DataSelector, out.Data); err != nil {
 			return err
 		}
 	}
@@ -164,10 +162,11 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 // template returns a task with the fields that all tasks of a taskset have in common. Load has
 // filled in the defaults of the taskset.
 func template(s *config.Settled, ts config.TasksetEntry) trinity.Task {
-	reward, args := s.Python.Resolve(registry.Rewards.Catalog, filepath.Dir(s.File()), ts.DefaultRewardFnType, ts.RewardFnArgs)
+	workflow, workflowArgs := s.Plugin(registry.Workflows.Catalog, ts.DefaultWorkflowType, s.Cod.ArgsOfWorkflow(ts))
+	reward, args := s.Plugin(registry.Rewards.Catalog, ts.DefaultRewardFnType, ts.RewardFnArgs)
 	return trinity.Task{
 		Taskset: ts.Name, Eval: ts.Eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
-		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.Cod.ArgsOfWorkflow(ts),
+		Workflow: workflow, WorkflowArgs: workflowArgs,
 		Reward: reward, RewardArgs: args,
 		Format: ts.Format.TaskFormat, Sampling: Sampling(s, &ts.RolloutArgs, !ts.Eval),
 	}
@@ -201,10 +200,9 @@ func scoresWhole(sampler string) bool {
 }
 
 // openSelector builds a data selector and starts it on the data.
-func openSelector(c *config.DataSelector, data selector.Dataset) (selector.Selector, error) {
-	args := map[string]any{"seed": c.Seed, "feature_keys": c.FeatureKeys}
-	maps.Copy(args, c.Kwargs)
-	sel, err := selector.Selectors.Build(c.SelectorType, args)
+func (s *Reader) openSelector(c *config.DataSelector, data selector.Dataset) (selector.Selector, error) {
+	name, args := s.Plugin(selector.Selectors.Catalog, c.SelectorType, c.Args())
+	sel, err := selector.Selectors.Build(name, args)
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,8 @@ func (s *Pipelines) Pipeline(
 		}
 	}
 	for _, o := range cfg.Operators {
-		op, err := registry.Operators.Build(o.Name, o.Args)
+		name, args := s.cfg.Plugin(registry.Operators.Catalog, o.Name, o.Args)
+		op, err := registry.Operators.Build(name, args)
 		if err != nil {
 			return p, err
 		}

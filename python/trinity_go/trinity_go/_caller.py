@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, cast, final
 
-from . import names, wire
+from . import names, wire, worker
 
 _FOREVER = 10**6  # threads that a run has given up end with this process, never the other way round
 _GREETING = 128  # bytes of the line that has the token
@@ -37,11 +37,10 @@ def importable(function: Any) -> str:
 
 
 class Functions:
-    """The functions of this process that a run asks. Its `name` gives them names of a configuration."""
+    """The functions of this process that a run asks, by the names that its configuration has."""
 
     def __init__(self) -> None:
-        self.only_here: list[str] = []
-        self._names: list[str] = []
+        self.given: dict[str, Any] = {}
 
     def name(self, function: Any, name: str = "") -> str:
         """Return what a configuration calls a function."""
@@ -49,22 +48,32 @@ class Functions:
         if not own:
             plain = getattr(function, "__name__", "") or type(function).__name__
             own = re.sub(r"\W+", "_", plain).strip("_") or "function"
-        with _lock:
-            given, number = own, 1
-            while given in names.given and names.given[given] is not function:
-                number += 1
-                given = f"{own}_{number}"
-            names.given[given] = function
-        if given not in self._names:
-            self._names.append(given)
-            if given != importable(function):
-                self.only_here.append(given)
+        given, number = own, 1
+        while self.given.get(given, function) is not function:
+            number += 1
+            given = f"{own}_{number}"
+        self.given[given] = function
         return "caller:" + given
 
-    def forget(self) -> None:
+    def only_here(self) -> list[str]:
+        """Return the names under which no other process finds a function."""
+        return [name for name, function in self.given.items() if importable(function) != name]
+
+    def __enter__(self) -> None:
+        """Let questions of a run find the functions."""
         with _lock:
-            for name in self._names:
+            taken = [name for name, function in self.given.items() if names.given.get(name, function) is not function]
+            if taken:
+                raise ValueError(
+                    f"another run of this process has a function named {taken[0]}, too: name one differently"
+                )
+            names.given.update(self.given)
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            for name in self.given:
                 names.given.pop(name, None)
+        worker.forget()
 
 
 @final

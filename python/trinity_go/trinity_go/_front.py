@@ -128,7 +128,7 @@ class Run(_results.Results):
             args.append(f"{at}repeat_times={n}")
             if temperature is not None:
                 args.append(f"{at}rollout_args.temperature={temperature}")
-            with self._answering() as caller:
+            with self._functions, self._answering() as caller:
                 _config.ask(*args, *self._overrides, environment=self._environment(caller))
             return _results.table([json.loads(line) for line in _results.lines(out)])
 
@@ -144,7 +144,7 @@ class Run(_results.Results):
             raise RunError("the run has begun already")
         self._failure = None
         args = ["run", "--config", str(self._write()), "--json", *self._overrides]
-        with tempfile.TemporaryFile() as summary, self._answering() as caller:
+        with tempfile.TemporaryFile() as summary, self._functions, self._answering() as caller:
             self._child = subprocess.Popen(
                 [binary(), *args],
                 stdin=subprocess.PIPE,
@@ -237,7 +237,7 @@ class Run(_results.Results):
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         config = {"checkpoint_root_dir": str(self._root())} | self._config
-        here = self._functions.only_here
+        here = self._functions.only_here()
         head = f"# Made by trinity_go. `trinity run --config {folder / 'run.yaml'}` goes on with it"
         if here:
             head += f",\n# but {', '.join(here)}: no module has {'them' if len(here) > 1 else 'it'}, so start it from Python"

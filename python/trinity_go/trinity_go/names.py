@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from . import plugin_dirs
 from .wire import Told, place_of
 
 _lock = threading.RLock()
@@ -18,13 +19,16 @@ _files: dict[str, ModuleType] = {}
 given: dict[str, Any] = {}  # functions of this process, by the names that its runs give them
 
 
-def find(name: str) -> Any:
-    """Return what a name names: package.module.Name, or path/to/file.py:Name. A module is imported once.
+def find(name: str, kind: str = "") -> Any:
+    """Return what a name names: package.module.Name, path/to/file.py:Name, or a name that a class of a kind is registered
+    under; any kind without one. A module is imported once.
 
     Raises Told, with the file and the line at which an import fails.
     """
     if name in given:
         return given[name]
+    if name.isidentifier():
+        return registered(name, kind)
     with _lock:  # an import that another thread has begun is waited for
         path, colon, attribute = name.rpartition(":")
         if colon and path.endswith(".py"):
@@ -43,6 +47,33 @@ def find(name: str) -> Any:
                 f"{path} has no {attribute}: it has {', '.join(sorted(others)) or 'no class and no function'}"
             ) from None
     return found
+
+
+def registered(name: str, kind: str = "") -> Any:
+    """Return the class that modules of plugin_dirs, or those of an installed Trinity-RFT, have registered."""
+    from .compat.registry import registries  # which imports nothing of users
+
+    with _lock:
+        failed = plugin_dirs.load()
+    kinds = [kind] if kind else list(registries)
+    found = {k: registries[k].modules[name] for k in kinds if name in registries[k].modules}
+    known = [k for k in kinds if not found and name in registries[k].default_mapping]
+    if len(found) > 1 or len(known) > 1:
+        raise Told(f"{name} is the name of several: {', '.join([*found, *known])}")
+    if found:
+        return next(iter(found.values()))
+    if known:
+        return find(registries[known[0]].default_mapping[name])
+    others = [k for k in registries if name in registries[k].modules]
+    if others:
+        raise Told(f"{name} is registered as {others[0]}, and not as {kind}")
+    own = sorted({n for k in kinds for n in registries[k].names()})
+    where = ", ".join(plugin_dirs.folders())
+    if not where:
+        raise Told(f"{name}: want package.module.{name} or file.py:{name}")
+    said = f"no module in {where} registers a {kind or 'class'} {name}"
+    said += f": registered are {', '.join(own)}" if own else ""
+    raise Told("; ".join([said, *(_failure(path, error) for path, error in failed.items())]))
 
 
 def _of_name(name: str) -> tuple[ModuleType, str, str]:

@@ -8,15 +8,24 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, rewards, wire
+from . import compat, describe, plugin_dirs, rewards, wire
+
+CHECKS: dict[str, describe.Check] = {
+    "reward": rewards.describe,
+}
 
 
-def describe(question: dict[str, Any]) -> dict[str, Any]:
-    return {"is": {"reward": rewards.describe}[question["kind"]](question["name"], question["args"])}
-
-
-HANDLERS: dict[str, wire.Handler] = {"describe": describe, "reward": rewards.reward}
+HANDLERS: dict[str, wire.Handler] = {
+    "describe": lambda question: describe.describe(question, CHECKS),
+    "registered": lambda question: {"names": describe.registered(), "files": describe.files()},
+    "reward": rewards.reward,
+}
 is_worker = False
+
+
+def forget() -> None:
+    """Forget what the names of functions meant, because another run may mean others by them."""
+    rewards.forget()
 
 
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
@@ -31,6 +40,7 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     )
     sys.path[:0] = options["path"]
     compat.install()
+    plugin_dirs.install(options.get("plugin_dirs") or [])
     wire.Server(HANDLERS, answers, options["concurrency"]).run(questions)
     sys.stderr.flush()
     os._exit(0)  # threads that run on would keep the process

@@ -12,35 +12,11 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
-
-
-class Registry:
-    """Classes by name, as `trinity.utils.registry.Registry` keeps them."""
-
-    def __init__(self, name: str, default_mapping: dict[str, str] | None = None) -> None:
-        self.name, self.modules, self.default_mapping = name, dict[str, Any](), default_mapping or {}
-
-    def register_module(
-        self, module_name: str, module_cls: Any = None, force: bool = False, lazy: bool = False
-    ) -> Callable[[T], T]:
-        """Register a class, or return a decorator that does."""
-
-        def put(cls: T) -> T:
-            if module_name in self.modules and not force:
-                raise KeyError(f"{module_name} is already registered in {self.name}")
-            self.modules[module_name] = cls
-            return cls
-
-        return put(module_cls) if module_cls is not None else put
-
-    def get(self, module_key: str) -> Any:
-        """Return the class of a name, None without one."""
-        return self.modules.get(module_key)
+from .registry import Registry, registries
 
 
 class RewardFn:
@@ -61,7 +37,7 @@ def get_logger(name: str | None = None, level: int | None = None, in_ray_actor: 
     return logger
 
 
-REWARD_FUNCTIONS = Registry("reward_functions")
+REWARD_FUNCTIONS = registries["reward"]
 
 # The names of each module. A module that is a package has an entry for each of its folders, too.
 OFFERED: dict[str, dict[str, Any]] = {
