@@ -9,12 +9,13 @@ import json
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,11 @@ from ._caller import Caller, Functions
 _STEP = re.compile(r"^\d\d:\d\d:\d\d +step (\d+)(?:/(\d+))? +(.*)$")
 _WRITES = re.compile(r"^(\S+): mode \S+, .*; writes to (.+)$")
 _INTERRUPTED = 130
+# Words of the expressions of hybrid_reward.
+_VARIABLES = {
+    "and", "or", "not", "in", "matches", "if", "else", "let", "true", "false", "nil", "response", "response_tokens",
+    "truncated", "truth",
+}  # fmt: skip
 
 
 class RunError(RuntimeError):
@@ -80,12 +86,13 @@ class Run(_results.Results):
         else:
             if "ipykernel" not in sys.modules:
                 raise RuntimeError("a loop of asyncio runs here: await run.train_async()")
-        self._train(interruptible=True)
+        with self._interruptible():
+            self._train()
         return self
 
     async def train_async(self) -> Run:
         """Train as train does, while the loop of asyncio goes on. A cancelled task stops the run with a checkpoint."""
-        training = asyncio.create_task(asyncio.to_thread(self._train, interruptible=False))
+        training = asyncio.create_task(asyncio.to_thread(self._train))
         try:
             await asyncio.shield(training)
         except asyncio.CancelledError:
@@ -135,7 +142,7 @@ class Run(_results.Results):
     def _environment(self, caller: Caller) -> dict[str, str]:
         return {"TRINITY_PYTHON": sys.executable, **os.environ, **caller.environment()}
 
-    def _train(self, interruptible: bool) -> None:
+    def _train(self) -> None:
         if worker.is_worker:
             raise RunError(
                 "a worker of a run imports this file, which starts a run itself: put that under if __name__ == '__main__':"
@@ -154,7 +161,7 @@ class Run(_results.Results):
                 start_new_session=True,  # Ctrl-C is for this process, which passes it on
             )
             try:
-                said = self._follow(self._child, interruptible)
+                said = self._follow(self._child)
                 status = self._child.wait()
             except BaseException:
                 self._child.kill()
@@ -172,6 +179,19 @@ class Run(_results.Results):
         if status and not self.interrupted:
             raise RunError(said or f"trinity ended with status {status}")
 
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Let Ctrl-C stop the run, if it would raise KeyboardInterrupt."""
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        signal.signal(signal.SIGINT, lambda *_: self.stop())
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def _answering(self) -> Caller:
         def failed(error: BaseException, line: str) -> None:
             if self._failure is None:
@@ -180,7 +200,7 @@ class Run(_results.Results):
 
         return Caller(worker.HANDLERS, self._on_error == "stop", failed)
 
-    def _follow(self, child: subprocess.Popen[bytes], interruptible: bool) -> str:
+    def _follow(self, child: subprocess.Popen[bytes]) -> str:
         """Show what the run says until it ends. Return its error."""
         lines: queue.Queue[str | None] = queue.Queue()
 
@@ -199,11 +219,6 @@ class Run(_results.Results):
                     if line is None:
                         return said
                 except queue.Empty:
-                    continue
-                except KeyboardInterrupt:
-                    if not interruptible:
-                        raise
-                    self.stop()
                     continue
                 if line.startswith("trinity: "):
                     said = said or line.removeprefix("trinity: ")
@@ -315,20 +330,27 @@ class Recipe(Run):
         if isinstance(reward, (list, tuple)):
             if not reward:
                 raise ValueError("reward is an empty list")
-            parts = [self._part(one) for one in reward]
-            if len(parts) > 1:
-                return {"default_reward_fn_type": "weighted_reward", "reward_fn_args": {"rewards": parts}}
+            if len(reward) > 1:
+                parts: dict[str, dict[str, Any]] = {}
+                for one in reward:
+                    self._add(parts, one)
+                args = {"rewards": list(parts.values()), "value": " + ".join(parts)}
+                return {"default_reward_fn_type": "hybrid_reward", "reward_fn_args": args}
             reward = reward[0]
         name, args = self._plugin(reward)
         return {"default_reward_fn_type": name, **({"reward_fn_args": args} if args else {})}
 
-    def _part(self, reward: Any) -> dict[str, Any]:
-        name, args = self._plugin(reward)
-        part: dict[str, Any] = {"reward": name, "weight": 1}
-        if args:
-            own = str(args["class"]).split(":")[-1].split(".")[-1]
-            part |= {"name": re.sub(r"\W", "_", own), "args": args}
-        return part
+    def _add(self, parts: dict[str, dict[str, Any]], reward: Any) -> None:
+        """Add a part of a sum under a name of its own, which the sum can have as a variable."""
+        plugin, args = self._plugin(reward)
+        own = re.sub(r"\W", "_", str(args.get("class", plugin)).split(":")[-1].split(".")[-1])
+        if own in _VARIABLES or not own[:1].isalpha():
+            own = f"reward_{own}"
+        name, number = own, 1
+        while name in parts:
+            number += 1
+            name = f"{own}_{number}"
+        parts[name] = {"reward": plugin, "name": name, **({"args": args} if args else {})}
 
     def _plugin(self, reward: Any) -> tuple[str, dict[str, Any]]:
         if isinstance(reward, str):

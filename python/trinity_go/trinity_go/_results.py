@@ -103,7 +103,7 @@ class Results:
     @property
     def metrics(self) -> Any:
         """The metrics by step: a DataFrame if pandas is there, else a list of dicts."""
-        return table(self._steps(), "step")
+        return table(self.steps(), "step")
 
     @property
     def rollouts(self) -> Any:
@@ -169,7 +169,7 @@ class Results:
             raise RuntimeError(said.strip() or "the studio did not start")
         return found[0]
 
-    def _steps(self) -> list[dict[str, Any]]:
+    def steps(self) -> list[dict[str, Any]]:
         """Return the metrics of each step, which are read again if their files have changed."""
         files = [folder / "monitor" / "metrics.jsonl" for folder in self.folders]
         stamp = tuple(float(p.stat().st_mtime_ns) for p in files if p.exists())
@@ -199,7 +199,7 @@ class Results:
     def curve(self) -> tuple[str, list[tuple[int, float]]]:
         """Return the metric that says most about the run, and its values by step."""
         for name in ("rollout/reward/mean", "actor/final_loss", "actor/loss", "actor/pg_loss"):
-            points = [(row["step"], row[name]) for row in self._steps() if isinstance(row.get(name), (int, float))]
+            points = [(row["step"], row[name]) for row in self.steps() if isinstance(row.get(name), (int, float))]
             if points:
                 return name, points
         return "", []
