@@ -199,7 +199,9 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
     [
         ({"lrr": 1}, TypeError, "lrr is no argument and no key of a configuration"),
         ({"total_steps": 1}, TypeError, "total_steps may be buffer.total_steps or trainer.total_steps: set it with config="),
-        ({"reward": 3}, TypeError, "reward is a int: want a function, the name of one, or a list of them"),
+        ({"reward": 3}, TypeError, "reward is a int: want a function, or the name of one"),
+        ({"reward": tg.tool(lambda a: a)}, TypeError, "<lambda> is marked as @tg.tool, and given as reward"),
+        ({"workflow": length, "tools": [length]}, TypeError, "workflow makes the rollout itself"),
         ({"dataset": []}, ValueError, "the dataset has no rows"),
         ({"dataset": [{"a": object()}]}, TypeError, "row 0 of the dataset: a builtins.object is no number"),
         ({"dataset": {"a": [1]}}, TypeError, "the dataset is a dict: want a path, a hub name, or rows as dicts"),

@@ -15,11 +15,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from . import _config, _results, worker
+from . import _config, _marks, _results, worker
 from ._binary import binary
 from ._caller import Caller, Functions
 
@@ -268,7 +268,9 @@ class Recipe(Run):
 
     model is a directory, a GGUF file or a hub name. dataset is a path, a hub name, a list of dicts, or a table of pandas,
     pyarrow or datasets. prompt and answer are columns. reward is a function, the name of one, or a list of them, whose
-    sum is the reward. Without reward and workflow the run trains on the dataset itself, as SFT and DPO do. Further
+    sum is the reward. workflow makes the rollouts; tools and environment are functions and a class whose methods the
+    model may call. Without all these the run trains on the dataset itself, as SFT and DPO do. loss, advantage and
+    operator are functions or names in place of the algorithm's. Further
     keyword arguments are keys of a configuration, such as lr, batch_size and repeat_times; the program checks them.
     config lies over what is made of all this.
     """
@@ -279,6 +281,12 @@ class Recipe(Run):
         dataset: Any,
         *,
         reward: Any = None,
+        workflow: Any = None,
+        tools: Sequence[Any] = (),
+        environment: Any = None,
+        loss: Any = None,
+        advantage: Any = None,
+        operator: Any = None,
         prompt: str | None = None,
         answer: str | None = None,
         steps: int | None = None,
@@ -301,19 +309,20 @@ class Recipe(Run):
         }
         columns = {"prompt_key": prompt, "response_key": answer}
         form = {key: column for key, column in columns.items() if column is not None}
-        if reward is None:
+        if reward is None and workflow is None and not tools and environment is None:
             form = {"prompt_type": "plaintext", **form} if prompt else form
             rows = {"path": _config.dataset(dataset, data, "train"), "format": form}
             made = _config.merge(made, {"mode": "train", "buffer": {"trainer_input": {"experience_buffer": rows}}})
             if eval_dataset is not None:
                 raise TypeError("eval_dataset needs a reward, which scores the answers")
         else:
-            scored = {"default_workflow_type": "simple_workflow", **self._reward(reward)}
+            scored = self._workflow(workflow, tools, environment) | ({} if reward is None else self._reward(reward))
             rows = {"path": _config.dataset(dataset, data, "train"), "format": form} | scored
             made = _config.merge(made, {"mode": "both", "buffer": {"explorer_input": {"taskset": rows}}})
             if eval_dataset is not None:
                 held = {"name": "eval", "path": _config.dataset(eval_dataset, data, "eval"), "format": form} | scored
                 made["buffer"]["explorer_input"]["eval_tasksets"] = [held]
+        made = _config.merge(made, self._algorithm(loss, advantage, operator))
         for key, value in keys.items():
             made = _config.merge(made, _config.nested(_config.key_of(key), value))
         made["python"] = {"path": [os.path.abspath(sys.path[0] or ".")]}
@@ -325,41 +334,62 @@ class Recipe(Run):
             }  # those of TRL; the program has none
         self._config = _config.merge(_config.merge(self._config, made), {**overlay, "name": self.name})
 
+    def _named(self, kind: str, given: Any) -> str:
+        """Return what a configuration calls a function, or the name of one."""
+        if isinstance(given, str):
+            return given
+        _marks.check(kind, given)
+        return self._functions.name(given)
+
     def _reward(self, reward: Any) -> dict[str, Any]:
-        """Return the keys of a taskset for a function, a name, or a list of them."""
-        if isinstance(reward, (list, tuple)):
-            if not reward:
-                raise ValueError("reward is an empty list")
-            if len(reward) > 1:
-                parts: dict[str, dict[str, Any]] = {}
-                for one in reward:
-                    self._add(parts, one)
-                args = {"rewards": list(parts.values()), "value": " + ".join(parts)}
-                return {"default_reward_fn_type": "hybrid_reward", "reward_fn_args": args}
-            reward = reward[0]
-        name, args = self._plugin(reward)
-        return {"default_reward_fn_type": name, **({"reward_fn_args": args} if args else {})}
+        """Return the keys of a taskset for a function, a name, or a list of them, whose sum is the reward."""
+        if not isinstance(reward, (list, tuple)):
+            return {"default_reward_fn_type": self._named("reward", reward)}
+        if len(reward) == 1:
+            return self._reward(reward[0])
+        if not reward:
+            raise ValueError("reward is an empty list")
+        parts: dict[str, str] = {}
+        for plugin in (self._named("reward", one) for one in reward):
+            own = re.sub(r"\W", "_", plugin.split(":")[-1].split(".")[-1])
+            if own in _VARIABLES or not own[:1].isalpha():
+                own = f"reward_{own}"
+            name, number = own, 1
+            while name in parts:
+                number += 1
+                name = f"{own}_{number}"
+            parts[name] = plugin
+        args = {
+            "rewards": [{"reward": plugin, "name": name} for name, plugin in parts.items()],
+            "value": " + ".join(parts),
+        }
+        return {"default_reward_fn_type": "hybrid_reward", "reward_fn_args": args}
 
-    def _add(self, parts: dict[str, dict[str, Any]], reward: Any) -> None:
-        """Add a part of a sum under a name of its own, which the sum can have as a variable."""
-        plugin, args = self._plugin(reward)
-        own = re.sub(r"\W", "_", str(args.get("class", plugin)).split(":")[-1].split(".")[-1])
-        if own in _VARIABLES or not own[:1].isalpha():
-            own = f"reward_{own}"
-        name, number = own, 1
-        while name in parts:
-            number += 1
-            name = f"{own}_{number}"
-        parts[name] = {"reward": plugin, "name": name, **({"args": args} if args else {})}
+    def _workflow(self, workflow: Any, tools: Sequence[Any], environment: Any) -> dict[str, Any]:
+        """Return the keys of a taskset for a function that makes rollouts, or for the loop of tool calls."""
+        if workflow is not None and (tools or environment is not None):
+            raise TypeError("workflow makes the rollout itself: give it, or tools and environment")
+        if workflow is not None:
+            return {"default_workflow_type": self._named("workflow", workflow)}
+        if not tools and environment is None:
+            return {"default_workflow_type": "simple_workflow"}
+        args: dict[str, Any] = {"tools": [self._named("tool", one).removeprefix("caller:") for one in tools]}
+        if environment is not None:
+            args["environment"] = self._named("environment", environment).removeprefix("caller:")
+        return {"default_workflow_type": "caller:trinity_go.tools.play", "workflow_args": args}
 
-    def _plugin(self, reward: Any) -> tuple[str, dict[str, Any]]:
-        if isinstance(reward, str):
-            if "." in reward or ":" in reward:
-                return "python", {"class": reward}
-            return reward, {}
-        if not callable(reward):
-            raise TypeError(f"reward is a {type(reward).__name__}: want a function, the name of one, or a list of them")
-        return "python", {"class": self._functions.name(reward)}
+    def _algorithm(self, loss: Any, advantage: Any, operator: Any) -> dict[str, Any]:
+        """Return the keys of a configuration for what makes a batch and learns from it."""
+        made: dict[str, Any] = {}
+        if loss is not None:
+            made = _config.merge(made, {"algorithm": {"policy_loss_fn": self._named("loss", loss)}})
+        if advantage is not None:
+            made = _config.merge(made, {"algorithm": {"advantage_fn": self._named("advantage", advantage)}})
+        if operator is not None:
+            several = operator if isinstance(operator, (list, tuple)) else [operator]
+            steps = [{"name": self._named("operator", one)} for one in several]
+            made = _config.merge(made, _config.nested("data_processor.experience_pipeline.operators", steps))
+        return made
 
 
 def recipe(name: str) -> type[Recipe] | None:
