@@ -127,6 +127,10 @@ type Requirements struct {
 	Packs, FillPacks bool
 	// TopP is the nucleus with which the workflow samples whatever the taskset says; 0 leaves the taskset's.
 	TopP float32
+	// RunGroup makes all rollouts of a task's group in one call, in place of Run, and returns the experiences
+	// of each. One without experiences failed, for the reason that the error gives. It is nil if each is made
+	// by itself.
+	RunGroup func(ctx context.Context, group []*Rollout) ([][]*Experience, error)
 	// CheckTask returns why a task cannot be run or scored, as far as the task alone shows it. The
 	// run checks the rows of a taskset with it before it loads a model. It may be nil.
 	CheckTask func(*Task) error

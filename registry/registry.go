@@ -29,7 +29,8 @@ type Catalog struct {
 	Always  []string // the plug-ins that a run has even if its configuration does not name them
 	entries map[string]entry
 
-	elsewhere, elsewhereArg string // see Elsewhere
+	elsewhere, elsewhereArg string   // see Elsewhere
+	taken                   []string // see Elsewhere
 }
 
 type entry struct {
@@ -76,8 +77,10 @@ func (r *Registry[T]) Register(name, doc string, build func() T) {
 }
 
 // Elsewhere names the plug-in to which names of others belong, such as my.module.Name. It gets the name under arg, and
-// the arguments under args.
-func (c *Catalog) Elsewhere(plugin, arg string) { c.elsewhere, c.elsewhereArg = plugin, arg }
+// the arguments under args, but for those called own, which are arguments of the plug-in.
+func (c *Catalog) Elsewhere(plugin, arg string, own ...string) {
+	c.elsewhere, c.elsewhereArg, c.taken = plugin, arg, own
+}
 
 // Resolve returns the plug-in that a name of a configuration stands for, and its arguments. A name that is not built in
 // belongs to the plug-in of [Catalog.Elsewhere] if it has a dot or a colon, or if others register plain names, too. That
@@ -103,8 +106,24 @@ func (c *Catalog) Resolve(name string, args, section map[string]any, registers b
 		maps.Copy(all, args)
 		return name, all
 	}
-	all[c.elsewhereArg], all["args"] = own, args
+	rest := maps.Clone(args)
+	for _, key := range c.taken {
+		if value, ok := args[key]; ok {
+			all[key] = value
+			delete(rest, key)
+		}
+	}
+	all[c.elsewhereArg], all["args"] = own, rest
 	return c.elsewhere, all
+}
+
+// Origin returns the name and the arguments that Resolve has made a plug-in of.
+func (c *Catalog) Origin(plugin string, args map[string]any) (name string, own map[string]any) {
+	if name, _ = args[c.elsewhereArg].(string); plugin != c.elsewhere || name == "" {
+		return plugin, args
+	}
+	own, _ = args["args"].(map[string]any)
+	return name, own
 }
 
 // hasSection reports whether a plug-in has a section of a name among its arguments.

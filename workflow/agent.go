@@ -25,6 +25,8 @@ type agentArgs struct {
 	Required   string            `yaml:"required_tools" enum:"refuse|auto" doc:"a demanded tool_choice: refuse it, or answer as auto"`
 	Idempotent bool              `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
 	OwnReward  bool              `yaml:"own_reward" doc:"the program's posted reward counts before the reward function that the task names"`
+
+	auxiliary []string // models that the assignment lists, in this order; they are among Models
 }
 
 func defaultAgent() agentArgs {
@@ -69,31 +71,6 @@ func (a *agentArgs) models(host trinity.Host) (map[string]trinity.Asker, error) 
 	return out, nil
 }
 
-// assignment is what the program reads: a line of JSON.
-type assignment struct {
-	Task     string            `json:"task"`
-	Eval     bool              `json:"eval"`
-	Prompt   string            `json:"prompt,omitempty"`
-	Messages []trinity.Message `json:"messages,omitempty"` // the chat that ends with the prompt
-	Truth    string            `json:"truth,omitempty"`
-	Row      map[string]any    `json:"row"`
-	Seed     uint64            `json:"seed"`
-	BaseURL  string            `json:"base_url"`
-	APIKey   string            `json:"api_key"`
-}
-
-// assign returns the assignment of a rollout.
-func assign(r *trinity.Rollout, e trinity.Endpoint) ([]byte, error) {
-	a := assignment{
-		Task: r.Task.ID, Eval: r.Task.Eval, Truth: r.Task.Truth(), Row: r.Task.Row, Seed: r.Seed, BaseURL: e.URL(), APIKey: e.Key(),
-	}
-	if messages, err := r.Task.Messages(""); err == nil { // tasks of programs need no prompt
-		a.Messages, a.Prompt = messages, messages[len(messages)-1].Content
-	}
-	line, err := json.Marshal(a)
-	return append(line, '\n'), err
-}
-
 // run lets a program make the rollout. called and committed, which may be nil, are those of
 // [trinity.EndpointOptions]. work returns the last words of the program: they have no effect, because
 // they may be the policy's. What the program has to say to the run it posts to the endpoint.
@@ -101,48 +78,100 @@ func (a *agentArgs) run(
 	ctx context.Context, r *trinity.Rollout, called, committed func(),
 	work func(ctx context.Context, e trinity.Endpoint, assignment []byte) (lastWords []byte, err error),
 ) ([]*trinity.Experience, error) {
-	models, err := a.models(r.Host)
+	exps, err := a.runGroup(ctx, []*trinity.Rollout{r}, called, committed,
+		func(ctx context.Context, endpoints []trinity.Endpoint, assignments []assignment) ([]byte, error) {
+			line, err := json.Marshal(assignments[0])
+			if err != nil {
+				return nil, err
+			}
+			return work(ctx, endpoints[0], append(line, '\n'))
+		})
 	if err != nil {
 		return nil, err
 	}
-	e, err := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
-		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, ToolsAreOptional: a.Required == "auto", Models: models,
-		Called: called, Committed: committed,
-	})
+	return exps[0], nil
+}
+
+// runGroup lets a program make the rollouts of a group, each at an endpoint of its own. A rollout without experiences
+// failed by the error.
+func (a *agentArgs) runGroup(
+	ctx context.Context, group []*trinity.Rollout, called, committed func(),
+	work func(ctx context.Context, endpoints []trinity.Endpoint, assignments []assignment) (lastWords []byte, err error),
+) (exps [][]*trinity.Experience, err error) {
+	models, err := a.models(group[0].Host)
 	if err != nil {
 		return nil, err
 	}
-	line, err := assign(r, e)
+	var endpoints []trinity.Endpoint
+	var assignments []assignment
+	for _, r := range group {
+		e, broken := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
+			Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, ToolsAreOptional: a.Required == "auto", Models: models,
+			Called: called, Committed: committed,
+		})
+		if err = broken; err != nil {
+			break
+		}
+		endpoints, assignments = append(endpoints, e), append(assignments, a.assign(r, e))
+	}
 	var words []byte
 	if err == nil {
-		words, err = work(ctx, e, line)
+		words, err = work(ctx, endpoints, assignments)
 	}
-	rec, broken := e.Close()
-	if broken != nil {
+	recorded, calls, broken := make([]*trinity.Recording, len(endpoints)), 0, error(nil)
+	for i, e := range endpoints {
+		rec, failed := e.Close()
+		if failed != nil {
+			broken = failed
+			continue
+		}
+		recorded[i], calls = rec, calls+rec.Calls
+	}
+	switch {
+	case broken != nil:
 		return nil, broken
+	case len(endpoints) < len(group):
+		return nil, err
 	}
-	if rec.Failure != nil {
-		err = rec.Failure // the program knows more than its exit status says
+	return a.gather(ctx, group, recorded, calls, lastLine(words), err)
+}
+
+// gather returns the experiences of rollouts, with their rewards. ended is the error of the program, and calls are
+// those of all rollouts together.
+func (a *agentArgs) gather(
+	ctx context.Context, group []*trinity.Rollout, recorded []*trinity.Recording, calls int, lastLine []byte, ended error,
+) (exps [][]*trinity.Experience, failed error) {
+	exps, some := make([][]*trinity.Experience, len(group)), false
+	for i, rec := range recorded {
+		err := ended
+		if rec.Failure != nil {
+			err = rec.Failure // the program knows more than its exit status says
+		}
+		if err == nil {
+			err = a.judge(ctx, group[i], rec, lastLine)
+		}
+		if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
+			return nil, err
+		}
+		if err == nil {
+			exps[i], some = rec.Experiences, true
+		} else if failed == nil {
+			failed = a.failed(calls, err)
+		}
 	}
-	if err == nil {
-		err = a.judge(ctx, r, rec, lastLine(words))
+	if !some {
+		return nil, failed
 	}
-	if err != nil {
-		return nil, a.failed(rec, err)
-	}
-	return rec.Experiences, nil
+	return exps, failed
 }
 
 // failed returns the failure of a rollout. What has called the model may have acted elsewhere, too.
-func (a *agentArgs) failed(rec *trinity.Recording, err error) error {
-	if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
-		return err
-	}
+func (a *agentArgs) failed(calls int, err error) error {
 	out := &trinity.RolloutError{Kind: trinity.FailedAgent, Err: err}
 	if known := (*trinity.RolloutError)(nil); errors.As(err, &known) {
 		out.Kind = known.Kind
 	}
-	out.Final = rec.Calls > 0 && !a.Idempotent
+	out.Final = calls > 0 && !a.Idempotent
 	return out
 }
 

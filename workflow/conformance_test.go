@@ -20,7 +20,7 @@ func (constant) Score(context.Context, trinity.RewardInput) (trinity.Reward, err
 }
 
 // outside are workflows whose rollouts a program makes, at an endpoint that records them.
-var outside = []string{"exec", "http"}
+var outside = []string{"exec", "http", "python"}
 
 // silent are workflows that do not ask the policy.
 var silent = []string{"synthetic_workflow"}

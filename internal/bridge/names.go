@@ -1,21 +1,28 @@
 package bridge
 
 import (
+	"context"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
 // Described is what a class or a function says of itself.
 type Described struct {
+	Name      string `json:"name"` // that it is registered under; "" if it was asked for by name
 	Kind      string `json:"kind"`
 	Doc       string `json:"doc"`
 	Signature string `json:"signature"`
 	IsClass   bool   `json:"is_class"`
 	IsAsync   bool   `json:"is_async"`
 
-	TakesGroup bool `json:"takes_group"` // it scores the replies of a group together
+	TakesGroup bool `json:"takes_group"` // a reward that scores the replies of a group together
 
 	Arguments []Argument `json:"arguments"` // of the constructor, with default_args, or of the function
 
@@ -25,6 +32,8 @@ type Described struct {
 	SelectKeys       []string `json:"select_keys"`
 
 	Files []string `json:"files"` // of users, which the import has run
+
+	Steps bool `json:"steps"` // a workflow whose calls of the model are experiences of their own
 }
 
 // Argument is one of a class or a function, in the words of Python.
@@ -38,32 +47,37 @@ type Argument struct {
 // my.module.right is that of a function of the user's, whose plug-in gets this section; with plugin_dirs, so is every name
 // that is not built in. dir is the configuration's folder.
 func (p *Plugins) Resolve(kind *registry.Catalog, dir, name string, args map[string]any) (plugin string, all map[string]any) {
-	folders := p.Path
-	if len(folders) == 0 {
-		folders = []string{dir, "."}
+	own := p.In(dir)
+	path, registering, env := []any{}, []any{}, map[string]any{}
+	for _, folder := range own.Path {
+		path = append(path, folder)
 	}
-	env := map[string]any{}
+	for _, folder := range own.PluginDirs {
+		registering = append(registering, folder)
+	}
 	for name, value := range p.Env {
 		env[name] = value
 	}
-	registering := p.registering()
 	return kind.Resolve(name, args, map[string]any{
-		"interpreter": p.Interpreter, "path": absolute(folders), "plugin_dirs": absolute(registering), "processes": p.Processes,
+		"interpreter": p.Interpreter, "path": path, "plugin_dirs": registering, "processes": p.Processes,
 		"concurrency": p.Concurrency, "env": env, "max_memory_mb": p.MaxMemoryMb, "start_timeout": p.StartTimeout,
 	}, len(registering) > 0)
 }
 
-// registering returns the folders whose modules register classes by name.
-func (p *Plugins) registering() []string {
-	if len(p.PluginDirs) > 0 {
-		return p.PluginDirs
+// In returns the section of a configuration in a folder, whose own folders do not depend on the working directory.
+func (p *Plugins) In(dir string) *Plugins {
+	own := *p
+	if own.Path = absolute(p.Path); len(own.Path) == 0 {
+		own.Path = absolute([]string{dir, "."})
 	}
-	return filepath.SplitList(os.Getenv("TRINITY_PLUGIN_DIRS"))
+	if own.PluginDirs = absolute(p.PluginDirs); len(own.PluginDirs) == 0 {
+		own.PluginDirs = absolute(filepath.SplitList(os.Getenv("TRINITY_PLUGIN_DIRS")))
+	}
+	return &own
 }
 
 // absolute returns folders as paths that do not depend on the working directory.
-func absolute(folders []string) []any {
-	all := []any{}
+func absolute(folders []string) (all []string) {
 	for _, folder := range folders {
 		if full, err := filepath.Abs(folder); err == nil {
 			folder = full
@@ -71,4 +85,64 @@ func absolute(folders []string) []any {
 		all = append(all, folder)
 	}
 	return all
+}
+
+// describer opens a process that describes. The caller calls done when it needs it no more.
+func (p *Plugins) describer() (mux *process.Mux, done func(), err error) {
+	one := *p
+	one.Processes = 1
+	key, err := json.Marshal(one)
+	if err != nil {
+		return nil, nil, err
+	}
+	described.Lock()
+	defer described.Unlock()
+	if mux = described.shared[string(key)]; mux != nil {
+		return mux, func() {}, nil
+	}
+	if mux, err = one.Open(nil); err != nil {
+		return nil, nil, err
+	}
+	if described.checks == 0 {
+		return mux, func() { _ = mux.Close() }, nil
+	}
+	described.shared[string(key)] = mux
+	return mux, func() {}, nil
+}
+
+// Together lets all questions of a check share processes, which import once, until it ends.
+func Together() (end func()) {
+	described.Lock()
+	defer described.Unlock()
+	described.checks++
+	return func() {
+		described.Lock()
+		defer described.Unlock()
+		if described.checks--; described.checks > 0 {
+			return
+		}
+		for _, mux := range described.shared {
+			_ = mux.Close()
+		}
+		clear(described.shared)
+	}
+}
+
+// Imported lists the files of users that descriptions have imported in this process.
+func Imported() []string {
+	described.Lock()
+	defer described.Unlock()
+	return slices.Sorted(maps.Keys(described.files))
+}
+
+// Registered lists what the modules of plugin_dirs register.
+func (p *Plugins) Registered() ([]Described, error) {
+	mux, done, err := p.describer()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var answer struct{ Are []Described }
+	err = mux.Ask(context.Background(), process.Question{Do: "registered", Body: struct{}{}, Limit: wait.Seconds(p.StartTimeout)}, &answer)
+	return answer.Are, err
 }

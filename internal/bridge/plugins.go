@@ -70,7 +70,9 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := map[string]any{"path": append([]string{}, p.Path...), "concurrency": p.Concurrency, "plugin_dirs": append([]string{}, p.PluginDirs...)}
+	options := map[string]any{
+		"path": append([]string{}, p.Path...), "plugin_dirs": append([]string{}, p.PluginDirs...), "concurrency": p.Concurrency,
+	}
 	first, err := json.Marshal(map[string]any{"modules": modules, "options": options})
 	if err != nil {
 		return nil, err
@@ -92,8 +94,11 @@ const maxLine = 64 << 20 // bytes of an answer
 // described are the newest answers of this process, because a check and the run behind it ask the same.
 var described = struct {
 	sync.Mutex
-	by map[string]*answered
-}{by: map[string]*answered{}}
+	by     map[string]*answered
+	files  map[string]bool         // of users, which their imports have run
+	checks int                     // that go on: they share processes
+	shared map[string]*process.Mux // by section
+}{by: map[string]*answered{}, files: map[string]bool{}, shared: map[string]*process.Mux{}}
 
 // answered is an answer, or the question behind which others wait.
 type answered struct {
@@ -134,6 +139,9 @@ func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described,
 			d, err := p.ask(name, question)
 			described.Lock()
 			known.at = time.Now()
+			for _, file := range d.Files {
+				described.files[file] = true
+			}
 			described.Unlock()
 			return d, err
 		})
@@ -143,14 +151,13 @@ func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described,
 	return known.once()
 }
 
-// ask lets a process of its own describe a class or a function.
+// ask lets a process describe a class or a function: one of its own, or that of the check that goes on.
 func (p *Plugins) ask(name string, question map[string]any) (d Described, err error) {
 	rest, mux, err := at(name)
 	if mux == nil && err == nil {
-		one := *p
-		one.Processes = 1
-		if mux, err = one.Open(nil); err == nil {
-			defer mux.Close()
+		var done func()
+		if mux, done, err = p.describer(); err == nil {
+			defer done()
 		}
 	}
 	if err != nil {
@@ -182,11 +189,12 @@ func (p *Plugins) kept(host trinity.Host) (*process.Mux, error) {
 type Question struct {
 	Do, Name string
 	Body     map[string]any // the question without the name
-	Timeout  float64        // seconds for an answer, besides those for imports
+	Timeout  float64        // seconds for an answer, besides those for imports; 0 sets none
+	Once     bool           // is asked once: what a process did that ended is done
 }
 
-// Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering. The failure
-// of the user's code is a [process.ToldError].
+// Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering, unless the
+// question is asked once. The failure of the user's code is a [process.ToldError].
 func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer any) error {
 	name, mux, err := at(q.Name)
 	if mux == nil && err == nil {
@@ -211,7 +219,7 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 		},
 	}
 	for range 2 {
-		if err = mux.Ask(ctx, ask, answer); !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
+		if err = mux.Ask(ctx, ask, answer); q.Once || !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
 			break
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,9 @@ func checkCommand() *cobra.Command {
 				bridge.Allow()
 			}
 			cfg, err := flags.load(args)
+			if files := bridge.Imported(); len(files) > 0 {
+				sayTo(cmd.ErrOrStderr())("imported, with your rights: " + strings.Join(files, ", "))
+			}
 			if err != nil {
 				return err
 			}

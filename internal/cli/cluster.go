@@ -52,7 +52,7 @@ func clusterOf(name, short string, do func(*clusterFlags, *cobra.Command, []stri
 	cmd := &cobra.Command{
 		Use:   name + " (FILE | --config FILE) [key=value …]",
 		Short: short,
-		RunE:  func(cmd *cobra.Command, args []string) error { return do(&flags, cmd, args) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return do(&flags, cmd, flags.settings(args)) },
 	}
 	if name != "render" && name != "submit" {
 		cmd.Use = name + " [FILE | --config FILE] [key=value …]"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/view"
@@ -30,7 +31,6 @@ type debugFlags struct {
 
 // upstreamDebug are flags of Trinity-RFT that change nothing here, and why.
 var upstreamDebug = []struct{ name, why string }{
-	{"plugin-dir", "plug-ins are compiled into the program: docs/develop/README.md shows how"},
 	{"enable-profiling", "every run of debug keeps its times: trinity perf DIR --chrome FILE writes them for Perfetto"},
 	{"port", "the viewer prints to the terminal and listens on no port"},
 }
@@ -44,6 +44,7 @@ func debugCommand() *cobra.Command {
 			"command prints every call of a model, the times, the rewards and why something failed. It keeps this in\n" +
 			"--output-dir, which trinity view and trinity perf read.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			bridge.Allow()
 			for _, f := range upstreamDebug {
 				if cmd.Flags().Changed(f.name) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "--%s changes nothing: %s\n", f.name, f.why)

@@ -55,6 +55,7 @@ func evalCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.path, "config", "c", "", "configuration of a run (YAML)")
+	f.addPluginDirs(cmd)
 	flags.StringSliceVar(&f.tasksets, "taskset", nil, "with --config: name of an evaluation taskset; if not given, all")
 	flags.StringVar(&f.stage, "stage", "", "with --config: the stage; if not given, the last with evaluation tasksets")
 	flags.StringVarP(&f.model.path, "model", "m", "", modelHelp)
@@ -233,6 +234,6 @@ func (f *evalFlags) configuration(cmd *cobra.Command, dir string, args []string)
 	settings := []string{
 		setting("buffer.explorer_input.eval_tasksets", []any{taskset}), fmt.Sprintf("model.max_response_tokens=%d", f.reply),
 	}
-	cfg, err = f.model.alone("bench", dir, append(settings, args...))
+	cfg, err = f.model.alone("bench", dir, f.settings(append(settings, args...)))
 	return cfg, "data/", err
 }

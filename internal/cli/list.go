@@ -18,9 +18,10 @@ import (
 
 func listCommand() *cobra.Command {
 	var asJSON bool
+	var flags configFlags
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
-		Short: "List the plug-ins of this binary",
+		Short: "List the plug-ins of this binary, or with --config or --plugin-dir the classes of yours",
 		Args:  wantAtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := registry.Kinds()
@@ -29,6 +30,9 @@ func listCommand() *cobra.Command {
 					return err
 				}
 				kinds = args
+			}
+			if flags.path != "" || len(flags.pluginDirs) > 0 {
+				return flags.listPython(cmd.OutOrStdout(), kinds, asJSON)
 			}
 			names := map[string][]string{}
 			for _, k := range kinds {
@@ -58,15 +62,17 @@ func listCommand() *cobra.Command {
 			return nil
 		},
 	}
+	flags.addPython(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: kind to names")
 	return cmd
 }
 
 func explainCommand() *cobra.Command {
 	var asJSON bool
+	var flags configFlags
 	cmd := &cobra.Command{
 		Use:   "explain [KIND] NAME",
-		Short: "Explain a plug-in (what it does, its arguments and their defaults) or a key of a configuration",
+		Short: "Explain a plug-in (what it does, its arguments and their defaults), a key of a configuration or a class of yours",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return nil
@@ -77,7 +83,11 @@ func explainCommand() *cobra.Command {
 			kinds := args[:1]
 			name := args[len(args)-1]
 			if len(args) == 1 {
-				if kinds = kindsOf(name); kinds == nil {
+				kinds = kindsOf(name)
+				if isOfPython(name) || kinds == nil && (flags.path != "" || len(flags.pluginDirs) > 0) {
+					return flags.explainPython(cmd.OutOrStdout(), name, asJSON)
+				}
+				if kinds == nil {
 					return explainKey(cmd.OutOrStdout(), name, asJSON)
 				}
 			}
@@ -100,6 +110,7 @@ func explainCommand() *cobra.Command {
 			return nil
 		},
 	}
+	flags.addPython(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each meaning of the name")
 	return cmd
 }

@@ -32,12 +32,27 @@ import (
 type configFlags struct {
 	command      string // the command's name
 	path, engine string
+	pluginDirs   []string
 }
 
 func (f *configFlags) add(cmd *cobra.Command) {
 	f.command = cmd.Name()
 	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration file (YAML); it may also be the first argument")
 	cmd.Flags().StringVar(&f.engine, "engine", "", "engine that trains and samples, instead of the configuration's: cpu")
+	f.addPluginDirs(cmd)
+}
+
+func (f *configFlags) addPluginDirs(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.pluginDirs, "plugin-dir", nil,
+		"folder whose Python modules register classes by name (python.plugin_dirs); may be repeated")
+}
+
+// settings returns the settings of the command line with those of flags.
+func (f *configFlags) settings(given []string) []string {
+	if len(f.pluginDirs) == 0 {
+		return given
+	}
+	return append(slices.Clone(given), setting("python.plugin_dirs", f.pluginDirs))
 }
 
 // load reads the configuration. args are key=value overrides, after the file if --config does not
@@ -47,7 +62,7 @@ func (f *configFlags) load(args []string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Load(path, config.Options{Overrides: settings, Engine: f.engine})
+	return config.Load(path, config.Options{Overrides: f.settings(settings), Engine: f.engine})
 }
 
 // file returns the configuration's file and the overrides.

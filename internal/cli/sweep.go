@@ -62,6 +62,7 @@ func runSweep(cmd *cobra.Command, flags *configFlags, o sweep.Options, args []st
 	if o.Varied, o.Settings, err = sweep.Vary(args); err != nil {
 		return err
 	}
+	o.Settings = flags.settings(o.Settings)
 	o.Load = func(settings []string) (*config.Config, error) {
 		return config.Load(path, config.Options{Overrides: settings, Engine: flags.engine})
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/bridge"
 )
 
 // MaxFileSize is the largest size of a configuration file, in bytes.
@@ -48,6 +50,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer bridge.Together()()
 	run, errs := src.decode(src.root)
 	if errs = src.unresolved.with(errs).with(run.check()); len(errs) > 0 {
 		return nil, errs.orNil()

@@ -55,9 +55,19 @@ type pluginCheck struct {
 // pluginOf returns the plug-in of a kind that a name stands for, and its arguments.
 type pluginOf func(kind *registry.Catalog, name string, args map[string]any) (plugin string, all map[string]any)
 
-// Plugin returns the plug-in of a kind that a name of the configuration stands for, and its arguments.
+// Plugin returns the plug-in of a kind that a name of the configuration stands for, and its arguments. A workflow of users
+// gets all models of explorer.auxiliary_models, unless its arguments say which.
 func (c *Config) Plugin(kind *registry.Catalog, name string, args map[string]any) (plugin string, all map[string]any) {
-	return c.Python.Resolve(kind, filepath.Dir(c.File()), name, args)
+	plugin, all = c.Python.Resolve(kind, filepath.Dir(c.File()), name, args)
+	const key = "auxiliary_models"
+	if models := c.Explorer.AuxiliaryModels; plugin != name && kind == registry.Workflows.Catalog && all[key] == nil && len(models) > 0 {
+		var names []any
+		for i := range models {
+			names = append(names, cmp.Or(models[i].Name, digits(i)))
+		}
+		all[key] = names
+	}
+	return plugin, all
 }
 
 // findAlgorithm checks the algorithm type, its parts and their arguments.
@@ -119,6 +129,11 @@ func (p pluginCheck) placed(e registry.ArgError, of *registry.Catalog, plugin, n
 		return p.errorFor(argsKey, e.Message, e.Hint), true
 	case strings.HasPrefix(e.Key, plugin+"."):
 		return p.errorFor(own, e.Message, e.Hint), p.IsSet(own)
+	case e.Key != "" && p.IsSet(own):
+		return p.errorFor(own, e.Message, e.Hint), true
+	}
+	if e.Hint == "" {
+		e.Hint = substitutes[of.Kind][name]
 	}
 	if near := nearestPlugin(name, of.Names()); near != "" && e.Hint == "" && !strings.ContainsAny(name, ".:") {
 		e.Hint = fmt.Sprintf("did you mean %q?", near)
@@ -244,9 +259,13 @@ func (p pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) 
 	case removedNames[kind][name] != "":
 		e.Message, e.Hint = fmt.Sprintf("the %s %q is one of older versions", what, name), removedNames[kind][name]
 		return e
-	case strings.Contains(name, ".") && slices.Contains(oftenPython, kind):
-		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is written in Python, which this program does not load", what, name), true
-		e.Hint = cmp.Or(substitutes[kind][name], inPlaceOfPython(kind))
+	case kind == "sample_strategy" && strings.ContainsAny(name, ".:"):
+		e.Message = "python: " + name + ": sample strategies read buffers themselves, which this version does not offer to Python"
+		e.Hint, e.Unsupported = "use staleness_control or mix", true
+		return e
+	case strings.ContainsAny(name, ".:"):
+		e.Message, e.Hint = fmt.Sprintf("%q is no %s of this program, which has no plug-in for Python ones", name, what), substitutes[kind][name]
+		e.Unsupported = true
 		return e
 	case slices.Contains(upstream[kind], name):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true
@@ -259,15 +278,6 @@ func (p pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) 
 			e.Hint = fmt.Sprintf("did you mean %q?", near)
 			return e
 		}
-		if kind == "reward_fn" {
-			e.Hint = fmt.Sprintf("known: %s; a function of yours in Python has its module before it, my_rewards.%[2]s, "+
-				"or its file, my_rewards.py:%[2]s", strings.Join(names, ", "), name)
-			return e
-		}
-		if slices.Contains(oftenPython, kind) {
-			e.Hint = "known: " + strings.Join(names, ", ") + "; this program does not load Python: " + inPlaceOfPython(kind)
-			return e
-		}
 	}
 	switch {
 	case e.Unsupported && (kind == "trainer" || kind == "sampler"):
@@ -276,22 +286,19 @@ func (p pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) 
 		e.Hint = "use one or several of " + strings.Join(names, ", ")
 	case len(names) > 0:
 		e.Hint = "known: " + strings.Join(names, ", ")
-		if kind == "reward_fn" {
-			e.Hint += "; " + inPlaceOfPython(kind)
-		}
+	}
+	if catalog == nil {
+		return e
+	}
+	switch foreign, _ := p.plugin(catalog, "a.b", nil); {
+	case foreign == "a.b": // no plug-in of this kind is written in Python
+	case e.Unsupported:
+		e.Hint += fmt.Sprintf("; %s:%s is that of an installed trinity-rft", foreign, name)
+	default:
+		e.Hint += fmt.Sprintf("; one of yours in Python has its module before it, my_module.%[1]s, or its file, my_module.py:%[1]s, "+
+			"or a module of python.plugin_dirs registers it", name)
 	}
 	return e
-}
-
-// oftenPython are the kinds of plug-ins that users of Trinity-RFT write in Python.
-var oftenPython = []string{"workflow", "reward_fn", "operator"}
-
-// inPlaceOfPython says where users read how to do without a class in Python.
-func inPlaceOfPython(kind string) string {
-	if kind == "reward_fn" {
-		return "docs/guide/rewards.md says how a program of yours scores replies"
-	}
-	return "docs/guide/from-trinity-rft.md says what takes the place of Python classes"
 }
 
 // nearestPlugin returns the name that a user probably meant, "" if there is none. The ending that

@@ -1,7 +1,6 @@
 package explorer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // Runner runs groups of rollouts. It bounds how many are under way and how many call the model at
@@ -103,13 +101,15 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *stepRollou
 		out := &outcome{task: task.Task}
 		s.outcomes[i] = out
 		var mu sync.Mutex
-		for run := range rollouts {
+		for runs := range together(task, left) {
 			r.Slots.run(ctx, eg, func() error {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
-				done, retries, lost, err := r.try(within, step, task, run)
+				all, retries, lost, err := r.try(within, step, task, runs)
 				err = r.scrubbed(err)
-				done.trace.span(trinity.SpanRollout, "", 0, start)
+				for _, done := range all {
+					done.trace.span(trinity.SpanRollout, "", 0, start)
+				}
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
 					return err
@@ -117,21 +117,27 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *stepRollou
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				ended()
+				for range runs {
+					ended()
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				out.retries += retries
 				out.lost.add(lost)
-				if err != nil && isCancelled(within) {
-					out.ended++
-				} else if err != nil {
-					done.trace.failed(err, retries)
-					failed[run] = fmt.Errorf("task %s, run %d: %w", task.ID, run, err)
-				} else {
-					rollouts[run] = done
-					out.elapsed = append(out.elapsed, time.Since(start))
+				for n, done := range all {
+					run := runs[n]
+					switch {
+					case err == nil || len(done.exps) > 0:
+						rollouts[run] = done
+						out.elapsed = append(out.elapsed, time.Since(start))
+					case isCancelled(within):
+						out.ended++
+					default:
+						done.trace.failed(err, retries)
+						failed[run] = fmt.Errorf("task %s, run %d: %w", task.ID, run, err)
+					}
 				}
-				if left--; left > 0 {
+				if left -= len(runs); left > 0 {
 					return nil
 				}
 				defer enough.ended()
@@ -256,50 +262,6 @@ func (o *outcome) takeBaseline() {
 		e.Info = info
 	}
 	o.group = rest
-}
-
-// try attempts one run up to 1+MaxRetries times. lost are the tokens of the attempts that it gave up.
-func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done ran, retries int, lost lostTokens, err error) {
-	for try := 0; ; try++ {
-		done, err = r.attempt(ctx, step, task, run)
-		lost.count(done, err, isCancelled(ctx))
-		var engine *trinity.EngineError
-		var failed *trinity.RolloutError
-		final := errors.As(err, &failed) && failed.Final
-		if err == nil || try == r.MaxRetries || ctx.Err() != nil || errors.As(err, &engine) || final {
-			return done, try, lost, err
-		}
-	}
-}
-
-// attempt runs the workflow under the deadline. Without an error, what it returns has experiences.
-func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ran, error) {
-	ended := make(chan struct{})
-	defer close(ended)
-	rollout, trace, err := r.rollout(step, task, run, ended)
-	if err != nil {
-		return ran{trace: trace}, err
-	}
-	id, failed := rollout.Model.ID, ran{model: rollout.Model, trace: trace}
-	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
-	after, name := r.deadline(task)
-	exps, err := bounded(ctx, after, name, func(ctx context.Context) ([]*trinity.Experience, error) {
-		return task.workflow.Run(ctx, rollout)
-	})
-	if err != nil {
-		return failed, err
-	}
-	if err := admit(exps, id); err != nil {
-		return failed, err
-	}
-	for _, e := range exps {
-		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
-		if len(task.Pack) == 0 { // else the workflow says which task of the pack it is of
-			e.Truth = cmp.Or(e.Truth, experience.Truth(task.Task))
-		}
-	}
-	countUntrained(exps, rollout.Model.SampledTokens())
-	return ran{exps, wantedOf(rollout), rollout.Model, trace}, nil
 }
 
 // rollout makes what a workflow gets for one run of a task. ended is closed when the run ends; nil if

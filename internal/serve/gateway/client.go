@@ -17,6 +17,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/web"
+	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // client is the model as one request sees it.
@@ -151,6 +152,7 @@ func (c *client) call(prompt []int32, reads trinity.Renderer, reply replier) *op
 				var r openai.Reply
 				if n, r, err = reply(ctx, c.option(p, i, &streaming)); err == nil {
 					n.number, n.begun, replies[i], nodes[i] = first+i, begun, r, n
+					replies[i].Recorded = &wire.Recorded{PromptLength: n.path(c.options.Steps)[0].before(), Turn: n.number}
 				}
 				return err
 			})

@@ -27,6 +27,29 @@ func spoken(t testing.TB, o trinity.EndpointOptions) *endpoint {
 	return e
 }
 
+// A reply that is asked for with its ids says which call it is, and which sequence ends with it.
+func TestRepliesSayWhatIsRecorded(t *testing.T) {
+	for _, c := range []struct {
+		path, body string
+		steps      bool
+		want       string
+	}{
+		{chat, says("user:'one'", "assistant:one", "user:'six'"), false, `"recorded":{"prompt_length":21,"text":"six","turn":5}`},
+		{chat, says("user:'one'", "assistant:one", "user:'six'"), true, `"recorded":{"prompt_length":46,"text":"six","turn":5}`},
+		{chat, says("user:'six'"), false, `"recorded":{"prompt_length":21,"text":"six","turn":5}`},
+		{"/completions", `{"prompt":"say 'six'"}`, false, `"recorded":{"prompt_length":9,"text":"six","turn":5}`},
+	} {
+		e := spoken(t, trinity.EndpointOptions{Steps: c.steps})
+		status, text := e.ask(c.path, strings.Replace(c.body, "{", `{"return_token_ids":true,`, 1))
+		if status != http.StatusOK || !strings.Contains(text, c.want) {
+			t.Errorf("%s with steps %v: %d %s, want %s", c.body, c.steps, status, text, c.want)
+		}
+		if _, text := e.ask(c.path, c.body); strings.Contains(text, "recorded") {
+			t.Errorf("nobody asked: %s", text)
+		}
+	}
+}
+
 // A program posts which sequences are learnt, which of their tokens, and their rewards and metrics.
 func TestAProgramSaysWhatIsLearnt(t *testing.T) {
 	const (

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/trinity-go/trinity"
+	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // Model answers requests. It is the model that the server serves, or the model of a rollout.
@@ -56,6 +57,8 @@ type Reply struct {
 	// client may act on it at once. Lost is called if it could not be sent. Both may be nil.
 	Sent func(trinity.Message)
 	Lost func()
+	// Recorded is what a rollout keeps of the reply, less the text; nil outside of one.
+	Recorded *wire.Recorded
 }
 
 // Served is a model that is the same for all requests.

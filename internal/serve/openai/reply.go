@@ -58,6 +58,9 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 		}
 		if q.ReturnTokenIDs {
 			choice.TokenIDs = c.Tokens
+			if r := c.Recorded; r != nil {
+				choice.Recorded = &wire.Recorded{PromptLength: r.PromptLength, Text: s.Renderer.Decode(c.Tokens), Turn: r.Turn}
+			}
 		}
 		if q.as == chat {
 			m := q.view.Message(c)

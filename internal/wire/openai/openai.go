@@ -75,10 +75,18 @@ type Choice struct {
 	// PromptLogprobs is an extension of vLLM: for each token of the prompt its entry and the entry of
 	// the most likely token, by token id.
 	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
+	Recorded       *Recorded                  `json:"recorded,omitempty"` // beside TokenIDs, if a rollout records the reply
 	SGLang         *SGLang                    `json:"sglext,omitzero"`
 	Text           *string                    `json:"text,omitempty"` // of a plain completion
 	TokenIDs       []int32                    `json:"token_ids,omitzero"`
 	Versions       *[2]int64                  `json:"versions,omitempty"` // of the weights: the oldest and the newest
+}
+
+// Recorded says what a rollout keeps of a reply.
+type Recorded struct {
+	PromptLength int    `json:"prompt_length"` // tokens before the first reply of the sequence that ends with this one
+	Text         string `json:"text"`          // of the tokens, also thinking and calls of tools
+	Turn         int    `json:"turn"`          // number of the call
 }
 
 // Message is the assistant's reply. In a stream only the first part has a role.

@@ -53,7 +53,7 @@ def test_registered(folder: Path) -> None:
     assert steps(2)(response="") == {"steps": 6}
     assert names.find("steps") is steps
     assert names.find("trinity.plugins.walk.Steps").__qualname__ == "Steps"
-    assert describe.registered() == ["reward steps"]
+    assert [(r["kind"], r["name"], r["doc"]) for r in describe.registered()] == [("reward", "steps", "Counts steps.")]
     failed = {Path(path).name: str(error) for path, error in plugin_dirs.load().items()}
     assert sorted(failed) == ["broken.py", "gone", "no-name.py", "walk.py"]  # beside.py registers what is registered
     assert "has the same name" in failed["walk.py"]

@@ -174,7 +174,7 @@ def test_classes_of_trinity_rft(tmp_path: Path) -> None:
                 return {"right": float(response == truth)}
         """)
     )
-    (tmp_path / "more.py").write_text("from trinity.common.workflows import Workflow\n")
+    (tmp_path / "more.py").write_text("from trinity.common.workflows.eval_workflow import Workflow\n")
     code = """
 from trinity_go import compat, names, rewards
 compat.install()
@@ -194,7 +194,7 @@ except names.Told as told:
     )
     answer, error = out.stdout.splitlines()
     assert answer == "{'answers': [{'parts': {'right': 1.0}}]}"
-    assert error.startswith("more: more.py:1: no module named 'trinity.common.workflows' in ")
+    assert error.startswith("more: more.py:1: no module named 'trinity.common.workflows.eval_workflow' in ")
     assert "trinity-rft" in error
 
 

@@ -46,14 +46,15 @@ KEYS = {
 
 
 def describe(question: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
-    """Answer {"kind": …, "name": …, "args": {…}}, with the check of the kind. An empty kind is whatever it is."""
+    """Answer {"kind": …, "name": …, "args": {…}}, with the check of the kind. An empty kind is whatever it is; without
+    args nothing is checked."""
     kind, name = question["kind"], question["name"]
     target = names.find(name, kind)
     base = base_of(target)
     if base is not None and kind and BASES[base] != kind:
         raise Told(f"{name} is {_a(base)}, and {KEYS[kind]}")
     kind = kind or (BASES[base] if base else "")
-    own = checks[kind](name, question["args"]) if kind in checks and question.get("check", True) else {}
+    own = checks[kind](name, question["args"]) if kind in checks and question["args"] is not None else {}
     return {"is": about(target) | {"kind": kind} | own | {"files": files()}}
 
 
@@ -165,9 +166,13 @@ def files() -> list[str]:
     return sorted(found)
 
 
-def registered() -> list[str]:
-    """Return `kind name` for each name that the modules of plugin_dirs have registered."""
+def registered() -> list[dict[str, Any]]:
+    """Return what each class says of itself that the modules of plugin_dirs have registered, with its kind and name."""
     from .compat.registry import registries
 
     plugin_dirs.load()
-    return [f"{kind} {name}" for kind, registry in registries.items() for name in registry.names()]
+    return [
+        about(registry.modules[name]) | {"kind": kind, "name": name}
+        for kind, registry in registries.items()
+        for name in registry.names()
+    ]

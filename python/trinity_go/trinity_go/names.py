@@ -134,8 +134,8 @@ def _failure(what: str, error: BaseException) -> str:
             else f": {place_of(error).partition(' in ')[0]}"
         )
         lacks = f"{what}{here}: no module named {error.name!r} in {sys.executable}"
-        if error.name.startswith("trinity."):
-            return f"{lacks}: pip install --no-deps trinity-rft has the modules of Trinity-RFT that this version does not offer"
+        if error.name.startswith("trinity."):  # it says which version has it
+            return f"{what}{here}: {error}"
         return f"{lacks}: pip install it there, or set python.interpreter"
     if isinstance(error, SyntaxError):
         return f"{what}: {os.path.basename(error.filename or '')}:{error.lineno}: {error.msg}"

@@ -18,7 +18,7 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, BinaryIO
 
@@ -38,6 +38,8 @@ def kind_of(error: BaseException) -> str:
     """Return the kind of failure that an exception is; "" leaves it to the one who asked."""
     if isinstance(error, Told):
         return error.kind
+    if isinstance(kind := getattr(error, "failure_kind", None), str):
+        return kind
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return "timeout"
     if isinstance(error, OSError):  # ConnectionError, too
@@ -50,16 +52,26 @@ def _at(frame: FrameType, line: int) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Return where an exception was raised, or a task stood when it was cancelled: the innermost line outside of
-    Python's own library."""
-    frames = list(traceback.walk_tb(error.__traceback__))
+    """Return where an exception was raised, or a task stood when it was cancelled: the innermost line of users."""
+    return _innermost(list(traceback.walk_tb(error.__traceback__)))
+
+
+def _innermost(frames: Sequence[tuple[FrameType, int]]) -> str:
+    """Return the innermost line outside of Python's own library, of this package and, if there is any such line, of
+    installed ones."""
     own = [(f, line) for f, line in frames if not _is_library(f)] or frames
-    return _at(*own[-1]) if own else ""
+    of_users = [(f, line) for f, line in own if "site-packages" not in f.f_code.co_filename] or own
+    return _at(*of_users[-1]) if of_users else ""
 
 
 def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
+    if path.startswith(_PACKAGE):
+        return True
     return path.startswith(("<frozen", os.path.dirname(os.__file__))) and "site-packages" not in path
+
+
+_PACKAGE = os.path.join(os.path.dirname(_is_library.__code__.co_filename), "")  # the worker has no __file__
 
 
 def reason_of(error: BaseException) -> str:
@@ -107,13 +119,13 @@ class _Running:
         self.thread: threading.Thread | None = None
 
     def place(self) -> str:
-        """Return the line at which a thread stands: the innermost one that is not of Python's own library."""
+        """Return the innermost line of users at which a thread stands."""
         frame = sys._current_frames().get(self.thread.ident or 0) if self.thread else None
-        inner = frame
-        while frame is not None and _is_library(frame):
+        frames: list[tuple[FrameType, int]] = []
+        while frame is not None:
+            frames.insert(0, (frame, frame.f_lineno))
             frame = frame.f_back
-        frame = frame or inner
-        return _at(frame, frame.f_lineno) if frame else ""
+        return _innermost(frames)
 
 
 class Server:

@@ -8,17 +8,20 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, describe, plugin_dirs, rewards, wire
+from . import compat, describe, plugin_dirs, rewards, rollouts, said, wire
 
 CHECKS: dict[str, describe.Check] = {
     "reward": rewards.describe,
+    "workflow": rollouts.describe,
 }
 
 
 HANDLERS: dict[str, wire.Handler] = {
     "describe": lambda question: describe.describe(question, CHECKS),
-    "registered": lambda question: {"names": describe.registered(), "files": describe.files()},
+    "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
     "reward": rewards.reward,
+    "rollout": rollouts.rollout,
+    "group": rollouts.group,
 }
 is_worker = False
 
@@ -26,6 +29,7 @@ is_worker = False
 def forget() -> None:
     """Forget what the names of functions meant, because another run may mean others by them."""
     rewards.forget()
+    rollouts.forget()
 
 
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
@@ -33,6 +37,8 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     global is_worker
     is_worker = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends it
+    lines = said.Lines(sys.stderr)
+    sys.stdout = sys.stderr = lines
     logging.basicConfig(
         level=os.environ.get("TRINITY_LOG_LEVEL", "INFO"),
         stream=sys.stderr,
@@ -41,6 +47,7 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     sys.path[:0] = options["path"]
     compat.install()
     plugin_dirs.install(options.get("plugin_dirs") or [])
+    rollouts.at_once = options["concurrency"]
     wire.Server(HANDLERS, answers, options["concurrency"]).run(questions)
-    sys.stderr.flush()
+    lines.end()
     os._exit(0)  # threads that run on would keep the process

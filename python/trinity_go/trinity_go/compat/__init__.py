@@ -6,76 +6,75 @@ are imported as they are.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import importlib.util
-import logging
-import os
-import sys
-from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
+from . import config, experience, models, stepwise, utils, verl, workflows
+from .finder import Finder
+from .finder import install as _install
 from .registry import Registry, registries
+from .rewards import RewardFn
+from .utils import get_logger
+from .workflows import REWARD_FUNCTIONS, WORKFLOWS
 
 
-class RewardFn:
-    """The base of Trinity-RFT's reward functions: a subclass scores a reply in __call__, with a dict of parts."""
+class _Registry(Registry):
+    """The registry of a kind by its name, which files of Trinity-RFT make; another one for other names."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        pass
-
-    def __call__(self, **kwargs: Any) -> dict[str, float]:
-        raise NotImplementedError
+    def __new__(cls, name: str, default_mapping: dict[str, str] | None = None) -> Any:
+        return next((r for r in registries.values() if r.name == name), None) or super().__new__(cls)
 
 
-def get_logger(name: str | None = None, level: int | None = None, in_ray_actor: bool = False) -> logging.Logger:
-    """Return a logger whose records go to plugins.log."""
-    logger = logging.getLogger(f"trinity.{name}" if name else "trinity")
-    if level is not None:
-        logger.setLevel(level)
-    return logger
+def _names(module: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in names}
 
 
-REWARD_FUNCTIONS = registries["reward"]
+_WORKFLOWS = _names(workflows, "Task", "Workflow", "WORKFLOWS")
+_REWARDS = {"RewardFn": RewardFn, "REWARD_FUNCTIONS": REWARD_FUNCTIONS}
 
 # The names of each module. A module that is a package has an entry for each of its folders, too.
 OFFERED: dict[str, dict[str, Any]] = {
-    "trinity": {},
+    "trinity": {"__version__": "0.6.0"},
     "trinity.common": {},
-    "trinity.common.rewards": {"RewardFn": RewardFn, "REWARD_FUNCTIONS": REWARD_FUNCTIONS},
-    "trinity.common.rewards.reward_fn": {"RewardFn": RewardFn, "REWARD_FUNCTIONS": REWARD_FUNCTIONS},
+    "trinity.common.config": _names(config, "FormatConfig", "GenerationConfig", "InferenceModelConfig", "OperatorConfig")
+    | {name: type(name, (config.Section,), {"__doc__": config.Section.__doc__}) for name in config.SECTIONS},
+    "trinity.common.experience": _names(
+        experience, "CustomField", "EID", "Experience", "gather_action_masks", "gather_attention_masks", "gather_multi_modal_inputs",
+        "gather_response_attrs", "gather_token_ids", "group_by", "split_dpo_experience_to_single_turn",
+    ),
+    "trinity.common.models": {},
+    "trinity.common.models.model": _names(models, "ModelWrapper"),
+    "trinity.common.rewards": _REWARDS,
+    "trinity.common.rewards.reward_fn": _REWARDS,
+    "trinity.common.workflows": _WORKFLOWS,
+    "trinity.common.workflows.step_wise_workflow": _names(
+        stepwise, "AsyncRewardPropagationWorkflow", "AsyncStepWiseRewardWorkflow", "RewardPropagationWorkflow", "StepWiseRewardWorkflow"
+    ),
+    "trinity.common.workflows.workflow": _WORKFLOWS
+    | _names(
+        workflows, "AsyncMathWorkflow", "AsyncSimpleWorkflow", "BaseSimpleWorkflow", "MathWorkflow", "MultiTurnWorkflow", "SimpleWorkflow",
+    ),
+    "trinity.algorithm": {},
+    "trinity.buffer": _names(utils, "get_buffer_reader"),
     "trinity.utils": {},
+    "trinity.utils.annotations": {"Deprecated": utils.deprecated, "Experimental": utils.experimental},
     "trinity.utils.log": {"get_logger": get_logger},
-    "trinity.utils.registry": {"Registry": Registry},
-}
+    "trinity.utils.metrics": _names(utils, "aggregate_metrics"),
+    "trinity.utils.registry": {"Registry": _Registry},
+    "trinity.utils.timer": _names(utils, "Timer"),
+}  # fmt: skip
 
-
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the offered modules before all others."""
-
-    def __init__(self, original: str) -> None:
-        self.original = original  # the folder of an installed package `trinity`; "" without one
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name not in OFFERED:
-            return None
-        is_package = any(other.startswith(name + ".") for other in OFFERED)
-        spec = importlib.machinery.ModuleSpec(name, self, is_package=is_package)
-        if is_package and self.original:
-            spec.submodule_search_locations = [os.path.join(self.original, *name.split(".")[1:])]
-        return spec
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__dict__.update(OFFERED[module.__name__])
+# Modules of older versions, which the newest has at another place.
+MOVED = {"trinity.utils.eval_utils": "trinity.common.rewards.eval_utils"}
 
 
 def install() -> None:
     """Offer the names to every import that follows."""
-    installed = importlib.machinery.PathFinder.find_spec("trinity")
-    sys.meta_path.insert(0, _Finder(os.path.dirname(installed.origin) if installed and installed.origin else ""))
+    offered = dict(OFFERED)
+    if importlib.util.find_spec("verl") is None:
+        offered["verl"] = {"DataProto": verl.DataProto}
+        offered["verl.protocol"] = {"DataProto": verl.DataProto}
+    _install(Finder(offered, MOVED))
+
+
+__all__ = ["MOVED", "OFFERED", "REWARD_FUNCTIONS", "WORKFLOWS", "RewardFn", "install"]

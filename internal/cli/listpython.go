@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/internal/config"
+)
+
+// kindsInPython are the kinds of plug-ins by their names in Python.
+var kindsInPython = map[string]string{
+	"workflow": "workflow", "reward": "reward_fn", "operator": "operator", "advantage": "advantage_fn", "loss": "policy_loss_fn",
+	"kl": "kl_fn", "entropy": "entropy_loss_fn", "selector": "selector", "algorithm": "algorithm",
+}
+
+// addPython adds the flags of commands that tell about classes and functions of users.
+func (f *configFlags) addPython(cmd *cobra.Command) {
+	f.command = cmd.Name()
+	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration whose section python says where classes of yours are")
+	f.addPluginDirs(cmd)
+}
+
+// python returns the section in which classes of users are, and lets them run.
+func (f *configFlags) python() (*bridge.Plugins, error) {
+	bridge.Allow()
+	if f.path == "" {
+		p := bridge.DefaultPlugins()
+		p.PluginDirs = f.pluginDirs
+		return p.In("."), nil
+	}
+	cfg, err := f.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.Python.In(filepath.Dir(cfg.File())), nil
+}
+
+// listPython prints what modules of plugin_dirs register, of some kinds.
+func (f *configFlags) listPython(out io.Writer, kinds []string, asJSON bool) error {
+	python, err := f.python()
+	if err != nil {
+		return err
+	}
+	if len(python.PluginDirs) == 0 {
+		return errors.New("no plugin_dirs: name folders of modules by python.plugin_dirs or --plugin-dir")
+	}
+	all, err := python.Registered()
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(d bridge.Described) bool { return !slices.Contains(kinds, kindsInPython[d.Kind]) })
+	if asJSON {
+		names := map[string][]string{}
+		for _, d := range all {
+			names[kindsInPython[d.Kind]] = append(names[kindsInPython[d.Kind]], d.Name)
+		}
+		return json.NewEncoder(out).Encode(names)
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(out, "no module in %s registers a class\n", strings.Join(python.PluginDirs, ", "))
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, d := range all {
+		fmt.Fprintf(w, "%s\t%s%s\t%s\n", kindsInPython[d.Kind], d.Name, d.Signature, firstSentence(d.Doc, pageWidth(out)))
+	}
+	return w.Flush()
+}
+
+// explainPython prints what a class or a function of users says of itself.
+func (f *configFlags) explainPython(out io.Writer, name string, asJSON bool) error {
+	python, err := f.python()
+	if err != nil {
+		return err
+	}
+	is, err := python.Describe("", name, nil)
+	if err != nil {
+		return err
+	}
+	is.Name = name
+	if asJSON {
+		return json.NewEncoder(out).Encode(is)
+	}
+	width := pageWidth(out)
+	head := strings.TrimSpace(kindsInPython[is.Kind] + " " + name + is.Signature)
+	text := strings.Join(fold(head, width), "\n  ")
+	for paragraph := range strings.Lines(is.Doc) {
+		text += "\n" + strings.Join(fold(strings.TrimSuffix(paragraph, "\n"), width), "\n")
+	}
+	for _, a := range is.Arguments {
+		line := a.Name
+		if a.Type != "" {
+			line += ": " + a.Type
+		}
+		if a.Default != "" {
+			line += ", default " + a.Default
+		}
+		text += "\n  " + strings.Join(fold(line, width-2), "\n  ")
+	}
+	_, err = fmt.Fprintln(out, text)
+	return err
+}
+
+// isOfPython reports whether a name is that of a class or a function of users: a dotted one that is not of a key, or
+// one of a file.
+func isOfPython(name string) bool {
+	first, _, dotted := strings.Cut(name, ".")
+	return strings.Contains(name, ".py:") || dotted && !slices.ContainsFunc(config.Keys(), func(k config.Key) bool {
+		section, _, _ := strings.Cut(k.Path, ".")
+		return section == first
+	})
+}

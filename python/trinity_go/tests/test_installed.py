@@ -1,0 +1,125 @@
+"""The files of an installed trinity-rft, which are imported as they are: TRINITY_COMPAT_PYTHON names a Python that has it.
+
+bench/peers/requirements-compat.txt says what else it has. Neither ray nor vLLM nor veRL is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PYTHON = os.environ.get("TRINITY_COMPAT_PYTHON", "")
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(not PYTHON, reason="TRINITY_COMPAT_PYTHON names no Python with trinity-rft")
+
+# The modules that are not imported, and what they want.
+NOT_IMPORTED = {
+    "trinity.common.workflows.simple_mm_workflow": "vllm",  # multi_modal_inputs are left out
+    "trinity.buffer.operators.data_juicer_operator": "from_hf_datasets",  # a service of its own
+}
+
+LIST = """
+import importlib, json, os
+from trinity_go import compat
+compat.install()
+from trinity_go.compat.finder import Finder
+import sys
+root = next(f for f in sys.meta_path if isinstance(f, Finder)).original
+out = {}
+for top in ("common/workflows", "common/rewards", "algorithm", "buffer/operators"):
+    for folder, _, files in os.walk(os.path.join(root, top)):
+        for file in files:
+            if file.endswith(".py"):
+                path = os.path.relpath(os.path.join(folder, file), root)[:-3].replace(os.sep, ".")
+                name = "trinity." + path.removesuffix(".__init__")
+                try:
+                    importlib.import_module(name)
+                    out[name] = ""
+                except BaseException as error:
+                    out[name] = f"{type(error).__name__}: {error}"
+assert not {"ray", "vllm", "verl.trainer"} & {*sys.modules}
+print(json.dumps(out))
+"""
+
+
+def run(code: str) -> Any:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_every_module_is_imported() -> None:
+    found = run(LIST)
+    failed = {name: error for name, error in found.items() if error}
+    assert len(found) == 102 and sorted(failed) == sorted(NOT_IMPORTED), failed
+    for name, error in failed.items():
+        assert NOT_IMPORTED[name] in error
+
+
+def test_registries_are_the_same() -> None:
+    """What a module of users registers is found by its name, and so is what Trinity-RFT has."""
+    code = """
+import json
+from trinity_go import compat, names
+from trinity_go.compat.registry import registries
+compat.install()
+from trinity.algorithm.advantage_fn import ADVANTAGE_FN
+from trinity.algorithm.entropy_loss_fn import ENTROPY_LOSS_FN
+from trinity.algorithm.kl_fn import KL_FN
+from trinity.algorithm.policy_loss_fn import POLICY_LOSS_FN
+from trinity.algorithm import ALGORITHM_TYPE
+from trinity.buffer.operators import EXPERIENCE_OPERATORS
+same = [ADVANTAGE_FN is registries["advantage"], ENTROPY_LOSS_FN is registries["entropy"], KL_FN is registries["kl"],
+        POLICY_LOSS_FN is registries["loss"], EXPERIENCE_OPERATORS is registries["operator"],
+        ALGORITHM_TYPE is registries["algorithm"]]
+found = [names.find(name, kind).__name__ for kind, name in (
+    ("workflow", "math_boxed_workflow"), ("reward", "math_reward"), ("advantage", "grpo"), ("loss", "ppo"), ("kl", "k2"),
+    ("entropy", "default"), ("operator", "reward_filter"), ("workflow", "math_workflow"))]
+print(json.dumps([same, found]))
+"""
+    same, found = run(code)
+    assert all(same), same
+    assert found == [
+        "MathBoxedWorkflow", "MathRewardFn", "GRPOGroupedAdvantage", "PPOPolicyLossFn", "K2Fn", "DefaultEntropyLossFn", "RewardFilter",
+        "MathWorkflow",
+    ]  # fmt: skip
+
+
+def test_names_that_only_the_files_have() -> None:
+    code = """
+import json
+from trinity_go import compat
+compat.install()
+from trinity.common.experience import Experience
+from trinity.common.constants import SyncMethod
+from trinity.utils.eval_utils import remove_boxed
+from trinity.utils.metrics import AggType
+said = []
+for line in ("from trinity.common.workflows.workflow import Nothing", "import trinity.common.nothing"):
+    try:
+        exec(line)
+    except ImportError as error:
+        said.append(str(error))
+print(json.dumps([remove_boxed("\\\\boxed{3}"), AggType.SUM.value, *said]))
+"""
+    boxed, kind, name, module = run(code)
+    assert (boxed, kind) == ("3", "sum")
+    assert name.startswith("cannot import name 'Nothing' from 'trinity.common.workflows.workflow'")
+    assert module.startswith("no module named 'trinity.common.nothing' in ") and module.endswith("trinity")
+
+
+def test_these_tests_with_torch() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TRINITY_COMPAT_PYTHON": ""}
+    files = [f"tests/test_{name}.py" for name in ("experience", "models", "workflows")]
+    done = subprocess.run(
+        [PYTHON, "-m", "pytest", "-q", *files], cwd=ROOT, capture_output=True, text=True, check=False, env=env
+    )
+    assert done.returncode == 0, done.stdout
+    assert "skipped" not in done.stdout, done.stdout

@@ -1,0 +1,376 @@
+"""The model of a workflow: the endpoint of its rollout, at which all that the policy samples is recorded."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import concurrent.futures
+import contextlib
+import copy
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from .config import InferenceModelConfig
+from .experience import Experience, Recorded
+from .http import ModelError, ask
+from .numbers import Numbers, imported_torch, load
+from .utils import get_logger
+
+# Arguments of chat and generate that are sent as they are.
+_SAMPLING = (
+    "temperature", "top_p", "top_k", "min_p", "max_tokens", "min_tokens", "stop", "stop_token_ids", "seed", "tools", "tool_choice",
+    "repetition_penalty", "presence_penalty", "frequency_penalty", "ignore_eos", "chat_template_kwargs",
+)  # fmt: skip
+
+_group = concurrent.futures.ThreadPoolExecutor(256, "group")  # replies of one call that many endpoints give
+
+
+class ModelWrapper:
+    """Asks a model. A model with several endpoints is that of a group: reply i is asked at endpoint i."""
+
+    def __init__(self, endpoints: Sequence[Mapping[str, Any]], settings: Mapping[str, Any] | None = None) -> None:
+        known = dict(settings or {})
+        self._endpoints, self._settings = [dict(e) for e in endpoints], known
+        self.enable_history, self.enable_lora, self.status = (
+            True,
+            False,
+            SimpleNamespace(name="RUNNING", value="running"),
+        )
+        self.history: list[Experience] = []
+        self.recorded: list[Recorded] = []  # every reply that the policy has given, also to clones
+        self.workflow_state: dict[str, Any] = {}
+        self.request_count = 0
+        self.logger = get_logger("model")
+        name = known.get("name") or "policy"
+        self._model_path = known.get("path") or name
+        fields = {k: v for k, v in known.items() if k in InferenceModelConfig.__dataclass_fields__}
+        self.config = InferenceModelConfig(
+            **fields
+            | {
+                "name": name,
+                "model_path": self._model_path,
+                "enable_history": True,
+                "enable_openai_api": True,
+                "api_key": self.api_key,
+            }
+        )
+        self._name = name
+        self._generate_kwargs: dict[str, Any] = {
+            "temperature": self.config.temperature, "top_p": self.config.top_p, "max_tokens": self.config.max_response_tokens,
+        }  # fmt: skip
+        if self.config.enable_thinking is not None:
+            self._generate_kwargs["extra_body"] = {
+                "chat_template_kwargs": {"enable_thinking": self.config.enable_thinking}
+            }
+        self._version: int | None = None  # of the newest reply
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    # ---- what it is ----
+
+    @property
+    def api_key(self) -> str:
+        return str(self._endpoints[0].get("api_key") or "EMPTY")
+
+    @property
+    def api_address(self) -> str:
+        return str(self._endpoints[0]["base_url"]).removesuffix("/v1")
+
+    @property
+    def model_path(self) -> str:
+        return str(self._model_path)
+
+    @property
+    def model_name(self) -> str:
+        return str(self._model_path)
+
+    @property
+    def model_config(self) -> InferenceModelConfig:
+        return self.config
+
+    @property
+    def generate_kwargs(self) -> dict[str, Any]:
+        return self._generate_kwargs
+
+    @property
+    def model_version(self) -> int:
+        """The version of the weights that gave the newest reply; before the first one, that when the rollout began."""
+        return int(self._version if self._version is not None else self._settings.get("version") or 0)
+
+    @property
+    async def model_version_async(self) -> int:
+        return self.model_version
+
+    @property
+    def endpoints(self) -> int:
+        return len(self._endpoints)
+
+    # ---- replies ----
+
+    def chat(self, messages: list[dict[str, Any]], **kwargs: Any) -> list[Experience]:
+        """Return replies to a chat, as many as n."""
+        body = self._body(kwargs) | {"messages": messages, "logprobs": True}
+        return self._remember(self._replies("/chat/completions", body, int(kwargs.get("n") or 1)))
+
+    def generate(self, prompts: list[str] | str, **kwargs: Any) -> list[Experience]:
+        """Return replies to plain texts, as many as n each."""
+        out: list[Experience] = []
+        for prompt in [prompts] if isinstance(prompts, str) else prompts:
+            body = self._body(kwargs) | {"prompt": prompt, "logprobs": 0}
+            out += self._replies("/completions", body, int(kwargs.get("n") or 1))
+        return self._remember(out)
+
+    async def chat_async(self, messages: list[dict[str, Any]], **kwargs: Any) -> list[Experience]:
+        return await asyncio.to_thread(self.chat, messages, **kwargs)
+
+    async def generate_async(self, prompts: list[str] | str, **kwargs: Any) -> list[Experience]:
+        return await asyncio.to_thread(self.generate, prompts, **kwargs)
+
+    def _ask(self, path: str, body: Any = None, endpoint: int = 0) -> Any:
+        at = self._endpoints[endpoint]
+        return ask(at["base_url"], at.get("api_key") or "EMPTY", path, body)
+
+    def _body(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        body = {k: kwargs[k] for k in _SAMPLING if kwargs.get(k) is not None}
+        if body.get("top_k", 1) <= 0:  # no limit, as in vLLM
+            del body["top_k"]
+        thinking = kwargs.get("enable_thinking", self.config.enable_thinking)
+        if thinking is not None:
+            body["chat_template_kwargs"] = {"enable_thinking": thinking} | body.get("chat_template_kwargs", {})
+        return body | dict(kwargs.get("extra_body") or {}) | {"model": self._name, "return_token_ids": True}
+
+    def _replies(self, path: str, body: dict[str, Any], n: int) -> list[Experience]:
+        many = len(self._endpoints)
+        if many == 1 or n == 1:
+            return self._read(self._ask(path, body | {"n": n}), 0, body)
+        asked = [_group.submit(self._ask, path, body | {"n": 1}, i % many) for i in range(n)]
+        return [e for i, one in enumerate(asked) for e in self._read(one.result(), i % many, body)]
+
+    def _read(self, reply: Mapping[str, Any], endpoint: int, asked: Mapping[str, Any]) -> list[Experience]:
+        """Return the experiences of a reply: ids and log-probabilities as they were sampled."""
+        prompt, out = reply.get("prompt_token_ids"), []
+        if prompt is None:
+            raise ModelError(200, f"{self._name} returns no token ids: ask it by get_openai_client(), which needs none")
+        for choice in reply["choices"]:
+            ids, logprobs = choice["token_ids"], choice.get("logprobs") or {}
+            given = logprobs.get("content")
+            numbers = logprobs.get("token_logprobs") or [] if given is None else [x["logprob"] for x in given]
+            own = choice.get("recorded") or {}
+            message = choice.get("message") or {}
+            text = own.get("text", message.get("content") if message else choice.get("text"))
+            e = Experience(
+                tokens=[*prompt, *ids],
+                prompt_length=len(prompt),
+                logprobs=numbers,
+                action_mask=[True] * len(ids),
+                response_text=text or "",
+                prompt_text=asked.get("prompt") if isinstance(asked.get("prompt"), str) else None,
+                truncate_status="response_truncated" if choice.get("finish_reason") == "length" else None,
+            )
+            e.experience_type, e.messages, e.tools = "single_turn", None, asked.get("tools")
+            if own:
+                sequence = array.array("i", prompt)
+                sequence.extend(ids)
+                e.recorded = Recorded(own["turn"], endpoint, sequence, own["prompt_length"])
+            if versions := choice.get("versions"):
+                self._version = int(versions[1])
+            out.append(e)
+        return out
+
+    def _remember(self, experiences: list[Experience]) -> list[Experience]:
+        with self._lock:
+            self.request_count += 1
+            self.recorded += [e.recorded for e in experiences if e.recorded]
+            if self.enable_history:
+                self.history += experiences
+        return experiences
+
+    # ---- of what was sampled ----
+
+    def convert_messages_to_experience(
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+    ) -> Experience:
+        """Return the sequence of a chat as it was sampled: nothing is tokenized again, and no log-probability computed.
+
+        It ends with the policy's last reply in the chat. A chat that the policy was not asked for is refused, and the
+        error says where it differs.
+        """
+        body = {"messages": messages} | ({"tools": tools} if tools else {})
+        found, refused = None, None
+        for endpoint in range(len(self._endpoints)):
+            try:
+                found = self._ask("/sequence", body, endpoint), endpoint
+                break
+            except ModelError as error:
+                if error.status != 404:
+                    raise
+                refused = refused or error
+        if found is None:
+            assert refused is not None
+            raise refused
+        sequence, endpoint = found
+        ids, length = array.array("i", sequence["ids"]), sequence["prompt_length"]
+        mask = [False] * (len(ids) - length)
+        for begin, end in sequence["mask"]:
+            mask[begin:end] = [True] * (end - begin)
+        out = Experience(
+            tokens=ids.tolist(),
+            prompt_length=length,
+            logprobs=sequence["logprobs"],
+            action_mask=mask,
+            messages=messages,
+            tools=tools,
+        )
+        out.recorded = Recorded(max(sequence["turns"]), endpoint, ids, length)
+        with self._lock:
+            self.recorded.append(out.recorded)
+        return out
+
+    async def convert_messages_to_experience_async(
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+    ) -> Experience:
+        return await asyncio.to_thread(self.convert_messages_to_experience, messages, tools, temperature)
+
+    def logprobs(self, tokens: Any, temperature: float | None = None) -> Any:
+        """Return the log-probabilities of tokens after the first under the model as it is now, at temperature 1."""
+        if temperature not in (None, 1, 1.0):
+            raise ValueError(f"logprobs at temperature {temperature}: the endpoint computes them at temperature 1")
+        ids = tokens.tolist() if hasattr(tokens, "tolist") else list(tokens)
+        out = Numbers(self._ask("/logprobs", {"tokens": ids})["logprobs"], "float32")
+        return out.tensor() if imported_torch() is not None else out
+
+    async def logprobs_async(self, tokens: Any, temperature: float | None = None) -> Any:
+        return await asyncio.to_thread(self.logprobs, tokens, temperature)
+
+    async def get_message_token_len(self, messages: list[dict[str, Any]]) -> int:
+        """Return how many tokens the model reads for a chat."""
+        answer = await asyncio.to_thread(
+            self._ask, "/messages/count_tokens", {"model": self._name, "messages": messages}
+        )
+        return int(answer["input_tokens"])
+
+    def extract_experience_from_history(self, clear_history: bool = True) -> list[Experience]:
+        """Return the experiences of all replies since the last time, the clients' too."""
+        if not self.enable_history:
+            raise ValueError("enable_history is off")
+        with self._lock:
+            out = list(self.history)
+            if clear_history:
+                self.history.clear()
+        return out
+
+    def clone_with_isolated_history(self) -> ModelWrapper:
+        """Return the same model with a history of its own."""
+        clone = copy.copy(self)
+        clone.history, clone._clients = [], {}
+        return clone
+
+    # ---- clients of OpenAI ----
+
+    def get_openai_client(self) -> Any:
+        """Return a client of openai.OpenAI for the rollout. It shares its connections with all others of the process."""
+        return self._client("OpenAI")
+
+    def get_openai_async_client(self) -> Any:
+        """Return a client of openai.AsyncOpenAI for the rollout, which belongs to the running loop."""
+        return self._client("AsyncOpenAI")
+
+    def _client(self, kind: str) -> Any:
+        with self._lock:
+            if kind not in self._clients:
+                client = self._of(kind)
+                client.model_path = self._name if self._settings.get("auxiliary") else self.model_path
+                completions = client.chat.completions
+                completions.create = self._recording(kind, completions.create)
+                self._clients[kind] = client
+            return self._clients[kind]
+
+    def _of(self, kind: str) -> Any:
+        """Return a client of the endpoint."""
+        return _shared(kind).with_options(base_url=self._endpoints[0]["base_url"], api_key=self.api_key)
+
+    def _recording(self, kind: str, create: Callable[..., Any]) -> Callable[..., Any]:
+        """Return create of a client, whose replies are kept in the history."""
+
+        def asked(kwargs: dict[str, Any]) -> dict[str, Any]:
+            if kwargs.get("model") == self.model_path:
+                kwargs = kwargs | {"model": self._name}
+            if not self.enable_history:
+                return kwargs
+            extra, thinking = dict(kwargs.get("extra_body") or {}), self.config.enable_thinking
+            if thinking is not None:
+                extra["chat_template_kwargs"] = {
+                    **(extra.get("chat_template_kwargs") or {}),
+                    "enable_thinking": thinking,
+                }
+            return {"logprobs": True} | kwargs | {"extra_body": extra | {"return_token_ids": True}}
+
+        def keep(reply: Any, kwargs: dict[str, Any]) -> Any:
+            if self.enable_history and not kwargs.get("stream"):
+                self._remember(self._read(reply.model_dump(), 0, kwargs))
+            elif self.enable_history:
+                self.logger.warning("a reply that is streamed is not in the history: ask without stream")
+            return reply
+
+        @functools.wraps(create)
+        def now(**kwargs: Any) -> Any:
+            return keep(create(**asked(kwargs)), kwargs)
+
+        @functools.wraps(create)
+        async def later(**kwargs: Any) -> Any:
+            own = self._of(kind)  # of the running loop, to which connections belong
+            return keep(await own.chat.completions.create(**asked(kwargs)), kwargs)
+
+        return later if kind == "AsyncOpenAI" else now
+
+    # ---- state of a workflow, which an endpoint of Trinity-RFT shows to others ----
+
+    async def set_workflow_state(self, state: Mapping[str, Any]) -> None:
+        self.workflow_state.update(state)
+
+    async def get_workflow_state(self) -> dict[str, Any]:
+        return dict(self.workflow_state)
+
+    async def clean_workflow_state(self) -> None:
+        self.workflow_state = {}
+        with self._lock:
+            self.history.clear()
+
+    async def prepare(self) -> None:
+        """Do nothing: the endpoint is there before the workflow."""
+
+
+_bases: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_bases_lock = threading.Lock()
+
+
+class _NoLoop:
+    """Stands for the loop of a client that is used without one."""
+
+
+_no_loop = _NoLoop()
+
+
+def _shared(kind: str) -> Any:
+    """Return the one client of a kind, whose connections all others use: one that is made anew loads the certificates,
+    which takes 100 ms. Connections of an asynchronous one belong to their loop."""
+    openai = load("openai")
+    loop: Any = _no_loop
+    if kind == "AsyncOpenAI":
+        with contextlib.suppress(RuntimeError):
+            loop = asyncio.get_running_loop()
+    with _bases_lock:
+        clients = _bases.setdefault(loop, {})
+        if kind not in clients:
+            clients[kind] = getattr(openai, kind)(base_url="http://127.0.0.1", api_key="none")
+        return clients[kind]

@@ -1,0 +1,401 @@
+"""Makes rollouts with functions and classes of users: workflows of Trinity-RFT, and functions of a task and a model.
+
+What the policy samples is recorded at the endpoint of the rollout. What a class or a function returns about it is posted
+there: experiences, or a reward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import random
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import names, said
+from .compat import experience as exp
+from .compat.http import ModelError, ask
+from .compat.models import ModelWrapper
+from .compat.rewards import RewardFn
+from .compat.workflows import REWARD_FUNCTIONS
+from .compat.workflows import Task as _Task
+from .wire import Told
+
+_log = logging.getLogger("trinity_go.rollouts")
+
+# What a function may take beside workflow_args.
+OFFERED = {
+    "task": "the row, and what the configuration says of its rollouts",
+    "model": "the policy",
+    "auxiliary_models": "the models of explorer.auxiliary_models, in their order",
+}
+
+
+class Task(_Task):
+    """The task of a function: `row`, `prompt`, `truth`, `seed`, and what Trinity-RFT's tasks have."""
+
+    prompt: str = ""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return self.raw_task or {}
+
+
+class Model(ModelWrapper):
+    """The model of a function: chat gives texts. In a coroutine it is awaited."""
+
+    def chat(self, messages: Any, **kwargs: Any) -> Any:
+        """Return the model's reply to a chat or a question, or a list of n replies."""
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        if _in_loop():
+            return self._chat_later(messages, kwargs)
+        return _texts(super().chat(messages, **kwargs), kwargs)
+
+    async def _chat_later(self, messages: Any, kwargs: dict[str, Any]) -> Any:
+        replies = await asyncio.to_thread(ModelWrapper.chat, self, messages, **kwargs)
+        return _texts(replies, kwargs)
+
+    def openai(self) -> Any:
+        """Return a client of the rollout: openai.AsyncOpenAI in a coroutine, else openai.OpenAI."""
+        return self.get_openai_async_client() if _in_loop() else self.get_openai_client()
+
+
+class _Auxiliary(ModelWrapper):
+    """A model that is not trained. What it refuses is its failure."""
+
+    def _ask(self, path: str, body: Any = None, endpoint: int = 0) -> Any:
+        try:
+            return super()._ask(path, body, endpoint)
+        except ModelError as error:
+            error.failure_kind = "model"  # type: ignore[attr-defined]
+            raise
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _texts(replies: Sequence[exp.Experience], kwargs: Mapping[str, Any]) -> Any:
+    texts = [e.response_text for e in replies]
+    return texts if "n" in kwargs else texts[0]
+
+
+# ---- what a configuration may say ----
+
+
+def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run must know of a function or a class. Raises Told if it makes no rollouts, or its arguments are
+    wrong."""
+    target = names.find(name, "workflow")
+    if not inspect.isclass(target):
+        if not callable(target):
+            raise Told(f"{name} is a {type(target).__name__}, and no function or class")
+        _check_function(name, target, args)
+        return {"steps": False}
+    method = "run_async" if getattr(target, "is_async", False) else "run"
+    if not callable(getattr(target, method, None)):
+        raise Told(f"{name} has no method {method}, which makes a rollout")
+    parameters = _parameters(target)
+    lacking = [n for n in ("task", "model") if n not in parameters[0] and not parameters[1]]
+    if lacking:
+        raise Told(f"{name} takes no {lacking[0]}: a workflow is made with task, model and auxiliary_models")
+    return {"steps": any(base.__name__ in STEP_WISE for base in target.__mro__)}
+
+
+# The bases whose classes return an experience for each call of the model.
+STEP_WISE = (
+    "StepWiseRewardWorkflow",
+    "RewardPropagationWorkflow",
+    "AsyncStepWiseRewardWorkflow",
+    "AsyncRewardPropagationWorkflow",
+)
+
+
+def _parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Return the parameters that have names, and whether any other name is taken, too."""
+    try:
+        takes = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        return {}, True
+    named = {p.name: p for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return named, any(p.kind is p.VAR_KEYWORD for p in takes)
+
+
+def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
+    takes, takes_all = _parameters(target)
+    for given in args:
+        if given in OFFERED:
+            raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
+        if given not in takes and not takes_all:
+            own = [n for n in takes if n not in OFFERED]
+            raise Told(f"{name} has no argument {given}: it has {', '.join(own) or 'none'}", f"args.{given}")
+    for p in takes.values():
+        if p.default is p.empty and p.name not in args and p.name not in OFFERED:
+            raise Told(
+                f"{name} takes {p.name}, which is nothing of the run ({', '.join(OFFERED)}): set it in workflow_args"
+            )
+
+
+# ---- rollouts ----
+
+
+def rollout(question: dict[str, Any]) -> Any:
+    """Answer {"name": …, "args": {…}, "assignments": [one], "settings": {…}}."""
+    return _Rollouts(question).answer()
+
+
+def group(question: dict[str, Any]) -> Any:
+    """Answer the same question with an assignment for each rollout of a group, which one call makes."""
+    return _Rollouts(question).answer()
+
+
+at_once = 64  # rollouts in flight in this process; the worker sets it
+_kept: dict[str, list[Any]] = {}  # instances that nobody uses
+_lock = threading.Lock()
+_told: set[str] = set()
+
+
+class _Rollouts:
+    """The rollouts of one call of a class or a function."""
+
+    def __init__(self, question: Mapping[str, Any]) -> None:
+        self.name, self.args = question["name"], question["args"]
+        self.assignments: list[dict[str, Any]] = question["assignments"]
+        self.steps = bool(question.get("settings", {}).get("steps"))
+        self.target = names.find(self.name, "workflow")
+        self.is_class = inspect.isclass(self.target)
+        self.first = self.assignments[0]
+        self.instance: Any = None
+        self.model: Any = None
+
+    def answer(self) -> Any:
+        with said.by(self._who()):
+            _seed(self.first["seed"])
+            result = self._call(self._make())
+            if not inspect.isawaitable(result):
+                return self._answered(self._report(result))
+        return self._later(result)
+
+    async def _later(self, result: Any) -> dict[str, Any]:
+        with said.by(self._who()):
+            returned = await result
+            return self._answered(await asyncio.to_thread(self._report, returned))
+
+    def _who(self) -> str:
+        run = "" if len(self.assignments) > 1 else f", run {self.first['run']}"
+        return f"step {self.first['step']}, {self.first['task']}{run}"
+
+    def _answered(self, scored: bool) -> dict[str, Any]:
+        if self.instance is not None and _can_keep(self.instance):
+            with _lock:
+                _kept.setdefault(self._key(), []).append(self.instance)
+        return {"answer": {"scored": scored}}
+
+    def _key(self) -> str:
+        return f"{self.name} {self.args!r}"
+
+    # ---- calling ----
+
+    def _make(self) -> Callable[[], Any]:
+        """Return what makes the rollouts."""
+        endpoints = [{"base_url": a["base_url"], "api_key": a["api_key"]} for a in self.assignments]
+        model = self.first.get("model") or {}
+        sampling = {k: v for k, v in (self.first.get("rollout_args") or {}).items() if k in ("temperature", "top_p")}
+        self.model = (ModelWrapper if self.is_class else Model)(endpoints, {**sampling, **model})
+        auxiliary = [
+            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"]})
+            for a in self.first.get("auxiliary") or []
+        ]
+        if not self.is_class:
+            task = self._task(Task)
+            task.prompt = self.first.get("prompt") or ""
+            have = {"task": task, "model": self.model, "auxiliary_models": auxiliary, **self.args}
+            takes, takes_all = _parameters(self.target)
+            given = {n: v for n, v in have.items() if n in takes or takes_all and n not in OFFERED}
+            return lambda: self.target(**given)
+        task = self._task(_Task)
+        self.instance = self._reset(task) or task.to_workflow(self.model, auxiliary or None)
+        repeats = getattr(self.instance, "set_repeat_times", None)
+        if callable(repeats) and (len(self.assignments) > 1 or getattr(self.target, "can_repeat", False)):
+            repeats(len(self.assignments), self.first["run"])
+        is_async = bool(getattr(self.instance, "is_async", False))
+        method: Callable[[], Any] = self.instance.run_async if is_async else self.instance.run
+        return method
+
+    def _task(self, kind: Any) -> Any:
+        name = self.first.get("reward_fn")
+        task = kind.of({**self.first, "reward_fn": None}, self.args, workflow=self.target)
+        if name:
+            try:
+                task.reward_fn = names.find(name, "reward") if ":" in name else REWARD_FUNCTIONS.get(name)
+            except ValueError:  # nobody has registered it: the program has it
+                task.reward_fn = _built_in(name)
+        return task
+
+    def _call(self, method: Callable[[], Any]) -> Any:
+        return method()
+
+    def _reset(self, task: Any) -> Any:
+        """Return a kept instance for a task, None if there is none that nobody else uses."""
+        if not getattr(self.target, "can_reset", False):
+            return None
+        with _lock:
+            free = _kept.get(self._key())
+            instance = free.pop() if free else None
+        if instance is None:
+            return None
+        kept = instance.model  # other objects of the instance may have it
+        kept.__dict__.clear()
+        kept.__dict__.update(self.model.__dict__)
+        self.model = kept
+        instance.reset(task)
+        return instance
+
+    # ---- reporting ----
+
+    def _report(self, result: Any) -> bool:
+        """Post what a call has returned; report whether it decides all rewards."""
+        if not self.is_class and not _is_experience(result):
+            return self._report_rewards(result)
+        experiences = list(result) if isinstance(result, (list, tuple)) else [result] if result is not None else []
+        if not experiences:
+            raise Told(f"it returned no experience: {self.name} returned {result!r}")
+        for i, e in enumerate(experiences):
+            if not hasattr(e, "tokens"):
+                raise Told(f"it returned a {type(e).__name__} as experience {i}")
+        recorded = list(self.model.recorded)
+        of = exp.split_by_endpoint(experiences, recorded, len(self.assignments))
+        for a, own in zip(self.assignments, of):
+            if own:
+                body = exp.to_posted(own, recorded)
+                _post(a, "/experiences", body)
+            else:
+                reason = f"{self.name} returned no experience of this rollout"
+                _post(a, "/fail", {"kind": "agent", "reason": reason})
+        return True
+
+    def _report_rewards(self, result: Any) -> bool:
+        """Post the reward that a function has returned, or those of a group."""
+        results = [result]
+        if len(self.assignments) > 1:
+            if not isinstance(result, (list, tuple)) or len(result) != len(self.assignments):
+                raise Told(
+                    f"it returned {result!r:.80} for a group: want {len(self.assignments)} rewards, or experiences"
+                )
+            results = list(result)
+        for a, one in zip(self.assignments, results):
+            if one is None and a.get("reward_fn"):
+                continue  # which scores the rollout
+            body, why = _reward(one)
+            if body is not None:
+                _post(a, "/reward", body)
+            elif len(results) == 1:
+                raise Told(f"it returned {why}", "reward")
+            else:
+                _post(a, "/fail", {"kind": "reward", "reason": f"{self.name} returned {why}"})
+        return all(one is not None for one in results)
+
+
+def _built_in(name: str) -> Any:
+    """Return a class of Trinity-RFT for a reward function of the program, which only says what is wrong."""
+
+    def init(self: Any, **kwargs: Any) -> None:
+        raise Told(
+            f"the reward function {name} is the program's, and a class in Python calls one in Python: name a class in "
+            "default_reward_fn_type"
+        )
+
+    return type(name, (RewardFn,), {"__init__": init})
+
+
+def _reward(value: Any) -> tuple[dict[str, Any] | None, str]:
+    """Return the body of POST reward for a number or a dict of parts; None, and what is wrong with it, if it is no
+    reward."""
+    if isinstance(value, Mapping):
+        parts = {}
+        for name, part in value.items():
+            number = _number(part)
+            if number is None:
+                return None, f"{part!r} for {name}, which is no finite number"
+            parts[str(name)] = number
+        if not parts or not math.isfinite(sum(parts.values())):
+            return None, f"{value!r:.80}, which is no reward"
+        return {"parts": parts}, ""
+    number = _number(value)
+    if number is None:
+        return None, f"{value!r:.80}: want a number, a dict of numbers, or experiences"
+    return {"value": number}, ""
+
+
+def _number(value: Any) -> float | None:
+    if value is None or isinstance(value, (str, bytes)):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _is_experience(result: Any) -> bool:
+    """Report whether a function has returned experiences."""
+    first = result[0] if isinstance(result, (list, tuple)) and result else result
+    return hasattr(first, "tokens") and hasattr(first, "prompt_length")
+
+
+def _post(assignment: Mapping[str, Any], path: str, body: dict[str, Any]) -> None:
+    try:
+        ask(assignment["base_url"], assignment["api_key"], path, body)
+    except ModelError as error:
+        raise Told(str(error).partition(": ")[2] or str(error)) from error
+
+
+def _can_keep(instance: Any) -> bool:
+    """Report whether another rollout may use an instance. It may not have a client of this one's endpoint."""
+    model = getattr(instance, "model", None)
+    return (
+        getattr(type(instance), "can_reset", False)
+        and isinstance(model, ModelWrapper)
+        and not any(
+            type(v).__module__.partition(".")[0] == "openai" or isinstance(v, (list, tuple)) and _has_models(v)
+            for v in vars(instance).values()
+        )
+    )
+
+
+def _has_models(values: Sequence[Any]) -> bool:
+    return any(isinstance(v, ModelWrapper) or type(v).__module__.partition(".")[0] == "openai" for v in values)
+
+
+def _seed(seed: int) -> None:
+    """Seed the generators of random numbers, where one rollout at a time uses them."""
+    if at_once > 1:
+        with _lock:
+            first = "seed" not in _told
+            _told.add("seed")
+        if first:
+            _log.info(
+                "up to %d rollouts are in flight in this process: task.seed is the only seed of theirs. With "
+                "python.concurrency 1, random, numpy.random and torch are seeded with it",
+                at_once,
+            )
+        return
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed % 2**63)
+
+
+def forget() -> None:
+    with _lock:
+        _kept.clear()

@@ -1,0 +1,136 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Workflows.Register("python",
+		"A class or a function of yours in Python makes the rollout. default_workflow_type: my.flows.Walk names it as well; workflow_args "+
+			"are then its arguments, beside group, steps, sampling, max_calls, models, auxiliary_models, required_tools and "+
+			"idempotent, which are this plug-in's. Workflow classes of Trinity-RFT run as they are. A function takes, by the names of its "+
+			"parameters, task and model, and arguments; it returns a reward, a dict of parts, or experiences, and may be async. "+
+			"The reward is that of the class; where a function returns None, it is that of the task's reward function. A reward that is "+
+			"None or NaN, and an exception, are a failed rollout, and never reward 0. Training learns the tokens that the policy wrote, as "+
+			"they were sampled, without those that action_mask of an experience leaves out. With group, one call makes all rollouts "+
+			"of a task: reply i of chat(n=G) is that of rollout i. A rollout that has called the model is not attempted again, unless "+
+			"idempotent is set. The section python of the configuration says which Python runs it, with the rights of the run; what it "+
+			"prints goes to plugins.log. Rollouts of programs are not the same in every run.",
+		func() trinity.Workflow {
+			return &pythonWorkflow{agentArgs: defaultAgent(), Python: bridge.DefaultPlugins()}
+		})
+	registry.Workflows.Elsewhere("python", "class", "group", "steps", "sampling", "max_calls", "models", "auxiliary_models",
+		"required_tools", "idempotent")
+}
+
+// pythonWorkflow lets a class or a function in a process of Python make rollouts.
+type pythonWorkflow struct {
+	Class     string         `yaml:"class" required:"name a class, such as my.flows.Walk" doc:"package.module.Name, or file.py:Name"`
+	Args      map[string]any `yaml:"args" doc:"workflow_args of the class, or arguments of the function beside task and model"`
+	Group     bool           `yaml:"group" doc:"one call makes the rollouts of a task's group, for a class that compares them"`
+	Auxiliary []string       `yaml:"auxiliary_models" doc:"its auxiliary models, by their names in explorer.auxiliary_models, in this order"`
+	Python    bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
+	agentArgs `yaml:",inline"`
+
+	is bridge.Described // what it says of itself; nothing where no code of users may run
+}
+
+// Validate checks that the class exists and takes the arguments.
+func (p *pythonWorkflow) Validate() error {
+	if p.Class == "" {
+		return nil // the tag required reports it
+	}
+	if p.Args == nil {
+		p.Args = map[string]any{}
+	}
+	if p.auxiliary = p.Auxiliary; len(p.Auxiliary) > 0 {
+		models := map[string]string{"*": trinity.PolicyAsker}
+		for _, name := range p.Auxiliary {
+			models[name] = name
+		}
+		maps.Copy(models, p.Models)
+		p.Models = models
+	}
+	if err := p.agentArgs.Validate(); err != nil {
+		return err
+	}
+	var err error
+	if p.is, err = p.Python.Describe("workflow", p.Class, p.Args); err == nil {
+		p.Steps = p.Steps || p.is.Steps
+		return nil
+	}
+	key := "class"
+	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
+		key = told.Kind // the argument
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
+// Requires implements [trinity.Requirer].
+func (p *pythonWorkflow) Requires() trinity.Requirements {
+	needs := p.agentArgs.Requires()
+	if p.Group {
+		needs.RunGroup = p.runGroup
+	}
+	return needs
+}
+
+// Run implements [trinity.Workflow].
+func (p *pythonWorkflow) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	exps, err := p.make(ctx, "rollout", []*trinity.Rollout{r})
+	if err != nil {
+		return nil, err
+	}
+	return exps[0], nil
+}
+
+func (p *pythonWorkflow) runGroup(ctx context.Context, group []*trinity.Rollout) ([][]*trinity.Experience, error) {
+	return p.make(ctx, "group", group)
+}
+
+// make asks a process for rollouts. It posts the experiences to the endpoints, as every program does, and is asked once:
+// what ends a process may have acted elsewhere before.
+func (p *pythonWorkflow) make(ctx context.Context, do string, group []*trinity.Rollout) ([][]*trinity.Experience, error) {
+	own := make([]*trinity.Rollout, len(group))
+	for i, r := range group {
+		copied := *r
+		own[i] = &copied
+	}
+	return p.agentArgs.runGroup(ctx, own, nil, nil, func(ctx context.Context, _ []trinity.Endpoint, assignments []assignment) ([]byte, error) {
+		q := bridge.Question{Do: do, Name: p.Class, Once: true, Body: map[string]any{
+			"args": p.Args, "assignments": assignments, "settings": map[string]any{"steps": p.Steps},
+		}}
+		var told struct {
+			Answer struct {
+				Scored bool `json:"scored"` // the class has given all rewards that there are
+			} `json:"answer"`
+		}
+		if err := p.Python.Ask(ctx, group[0].Host, q, &told); err != nil {
+			return nil, p.failure(ctx, err)
+		}
+		if told.Answer.Scored {
+			for _, r := range own {
+				r.Reward = nil
+			}
+		}
+		return nil, nil
+	})
+}
+
+// failure returns the failure of a rollout by the error of a question. A deadline that has passed keeps its kind.
+func (p *pythonWorkflow) failure(ctx context.Context, err error) error {
+	err = fmt.Errorf("%s: %w", p.Class, err)
+	kind := trinity.FailedAgent
+	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" && ctx.Err() == nil {
+		kind = trinity.FailureKind(told.Kind)
+	}
+	return &trinity.RolloutError{Kind: trinity.KindOf(err, kind), Err: err}
+}
