@@ -26,7 +26,7 @@ MODEL = Path(__file__).parents[3] / "examples" / "quickstart" / "model"
 ROWS = [{"question": f"{a}+{b}=?", "answer": str(a + b)} for a in range(4) for b in range(4)]
 SMALL: dict[str, Any] = {
     "model": MODEL, "dataset": ROWS, "prompt": "question", "answer": "answer", "steps": 2, "batch_size": 4, "repeat_times": 4,
-    "max_prompt_tokens": 32, "max_response_tokens": 8, "kl_loss_fn": "none", "config": {"model": {"init": {"style": "fan_in"}}},
+    "max_prompt_tokens": 64, "max_response_tokens": 8, "kl_loss_fn": "none", "config": {"model": {"init": {"style": "fan_in"}}},
 }  # fmt: skip
 
 try:
@@ -151,6 +151,41 @@ def test_what_python_has(capfd: pytest.CaptureFixture[str]) -> None:
     )
     assert [step for step, _ in sft.train().curve()[1]] == [1, 2]
     assert "mode train, algorithm sft" in capfd.readouterr().err
+
+
+class Maze:
+    def reset(self, question: str, **row: Any) -> str:
+        return f"Walk {question}"
+
+    def step(self, by: int) -> str:
+        """Walk."""
+        return f"You are at {by}."
+
+    def get_reward(self) -> float:
+        return 0.25
+
+
+def test_rollouts_of_ones_own() -> None:
+    chats = []
+
+    @tg.workflow
+    async def agent(task: tg.Task, model: tg.Model, times: int = 1) -> dict[str, float]:
+        replies = [await model.chat(f"{task.row['question']} {i}") for i in range(times)]
+        chats.append(replies)
+        return {"length": float(sum(map(len, replies))), "seeded": float(task.seed > 0)}
+
+    run = tg.GRPO(workflow=agent, workflow_args={"times": 2}, **SMALL).train()
+    assert [len(replies) for replies in chats] == [2] * 32
+    assert run.steps()[-1]["rollout/length/mean"] > 0
+    with pytest.raises(tg.RunError, match="lambda: ZeroDivisionError: division by zero; test_front.py") as failed:
+        tg.GRPO(workflow=tg.workflow(lambda task, model: 1 / 0), **{**SMALL, "name": "agent"}).train()
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+    run = tg.GRPO(environment=Maze, **SMALL).train()
+    answers = run.rollouts if isinstance(run.rollouts, list) else run.rollouts.to_dict("records")
+    assert answers[0]["prompt"].endswith("Walk " + answers[0]["prompt"].partition("\n")[0])
+    assert {row["reward"] for row in answers} == {0.25}
+    run = tg.GRPO(tools=[length], reward=length, **SMALL).train()
+    assert run.steps()[-1]["rollout/reward/mean"] > 0
 
 
 def wrong(completion: str) -> float:

@@ -25,6 +25,7 @@ def find(name: str, kind: str = "") -> Any:
 
     Raises Told, with the file and the line at which an import fails.
     """
+    name = name.removeprefix("caller:")  # a function of the process that has started the run, or that this one imports
     if name in given:
         return given[name]
     if name.isidentifier():
