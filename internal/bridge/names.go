@@ -22,6 +22,7 @@ type Described struct {
 	IsClass   bool   `json:"is_class"`
 	IsAsync   bool   `json:"is_async"`
 
+	Steps      bool `json:"steps"`       // a workflow whose calls of the model are experiences of their own
 	TakesGroup bool `json:"takes_group"` // a reward that scores the replies of a group together
 
 	Arguments []Argument `json:"arguments"` // of the constructor, with default_args, or of the function
@@ -31,9 +32,12 @@ type Described struct {
 	ComputeInTrainer bool     `json:"compute_in_trainer"`
 	SelectKeys       []string `json:"select_keys"`
 
-	Files []string `json:"files"` // of users, which the import has run
+	// What a loss or an advantage takes, and of this what it cannot do without.
+	Takes []string `json:"takes"`
+	Needs []string `json:"needs"`
+	Pairs bool     `json:"pairs"` // a loss compares pairs, chosen and rejected in turn
 
-	Steps bool `json:"steps"` // a workflow whose calls of the model are experiences of their own
+	Files []string `json:"files"` // of users, which the import has run
 }
 
 // Argument is one of a class or a function, in the words of Python.

@@ -8,9 +8,12 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, describe, plugin_dirs, rewards, rollouts, said, wire
+from . import advantages, classes, compat, describe, losses, operators, plugin_dirs, rewards, rollouts, said, wire
 
 CHECKS: dict[str, describe.Check] = {
+    "advantage": advantages.describe,
+    "loss": losses.describe,
+    "operator": operators.describe,
     "reward": rewards.describe,
     "workflow": rollouts.describe,
 }
@@ -19,6 +22,9 @@ CHECKS: dict[str, describe.Check] = {
 HANDLERS: dict[str, wire.Handler] = {
     "describe": lambda question: describe.describe(question, CHECKS),
     "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
+    "advantage": advantages.advantage,
+    "loss": losses.loss,
+    "operate": operators.operate,
     "reward": rewards.reward,
     "rollout": rollouts.rollout,
     "group": rollouts.group,
@@ -28,8 +34,9 @@ is_worker = False
 
 def forget() -> None:
     """Forget what the names of functions meant, because another run may mean others by them."""
-    rewards.forget()
-    rollouts.forget()
+    operators.close()
+    for module in (classes.kept, rewards, rollouts):
+        module.forget()
 
 
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
@@ -49,5 +56,6 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     plugin_dirs.install(options.get("plugin_dirs") or [])
     rollouts.at_once = options["concurrency"]
     wire.Server(HANDLERS, answers, options["concurrency"]).run(questions)
+    operators.close()
     lines.end()
     os._exit(0)  # threads that run on would keep the process
