@@ -188,6 +188,28 @@ def test_rollouts_of_ones_own() -> None:
     assert run.steps()[-1]["rollout/reward/mean"] > 0
 
 
+def test_what_learns_of_ones_own() -> None:
+    @tg.loss
+    def nothing(logprob: Any, action_mask: Any) -> Any:
+        return 0.0, {"logprob": [[0.0] * len(row) for row in logprob]}, {"sequences": len(logprob)}
+
+    @tg.advantage
+    def ones(exps: Any) -> Any:
+        for e in exps:
+            e.advantages = [1.0] * (len(e.tokens) - e.prompt_length)
+        return exps, {"asked": len(exps)}
+
+    @tg.operator
+    def longest(exps: Any) -> Any:
+        return sorted(exps, key=lambda e: len(e.response_text))[-4:]
+
+    run = tg.GRPO(reward=length, loss=nothing, advantage=ones, operator=longest, **SMALL).train()
+    last = run.steps()[-1]
+    assert last["actor/grad_norm"] == 0
+    assert last["actor/sequences"] == 4
+    assert last["experience_pipeline/experience_count"] == 4
+
+
 def wrong(completion: str) -> float:
     raise KeyError("nothing")
 

@@ -326,12 +326,10 @@ class Recipe(Run):
         for key, value in keys.items():
             made = _config.merge(made, _config.nested(_config.key_of(key), value))
         made["python"] = {"path": [os.path.abspath(sys.path[0] or ".")]}
-        lengths = ("max_model_len", "max_prompt_tokens", "max_response_tokens")
-        if not any(key in model for model in (made["model"], overlay.get("model") or {}) for key in lengths):
-            made["model"] |= {
-                "max_prompt_tokens": 512,
-                "max_response_tokens": 256,
-            }  # those of TRL; the program has none
+        lengths = {"max_prompt_tokens": 512, "max_response_tokens": 256}  # those of TRL; the program has none
+        given = {**made["model"], **(overlay.get("model") or {})}
+        if "max_model_len" not in given:
+            made["model"] = {**lengths, **made["model"]}
         self._config = _config.merge(_config.merge(self._config, made), {**overlay, "name": self.name})
 
     def _named(self, kind: str, given: Any) -> str:
