@@ -42,7 +42,8 @@ func pythonStep() []trinity.Group {
 	one := func(task string, run int, reward float64, valid bool) *trinity.Experience {
 		return &trinity.Experience{
 			ID: trinity.ExperienceID{Step: 4, Task: task, Run: run}, Tokens: []int32{7, 8, 9, 10}, Mask: []bool{false, true, false, true},
-			Logprobs: []float32{0, -1, 0, -2}, PromptLen: 1, Reward: trinity.Reward{Value: reward, Valid: valid, Parts: map[string]float64{"a": reward}},
+			Logprobs: []float32{0, -1, 0, -2}, PromptLen: 1,
+			Reward:   trinity.Reward{Value: reward, Valid: valid, Parts: map[string]float64{"a": reward}},
 			Versions: [2]int64{2, 3}, Info: map[string]any{"kept": int64(1) << 60},
 		}
 	}
@@ -98,7 +99,8 @@ func TestOperatorsInPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept, m, err := op.Process(t.Context(), pythonStep()); err != nil || told(kept) != "4/a/0/0 1, 4/a/1/0 -1; 4/b/0/0 0" || m["filtered_count"] != 2 {
+	kept, m, err := op.Process(t.Context(), pythonStep())
+	if err != nil || told(kept) != "4/a/0/0 1, 4/a/1/0 -1; 4/b/0/0 0" || m["filtered_count"] != 2 {
 		t.Errorf("%s, %v, %v", told(kept), m, err)
 	}
 }

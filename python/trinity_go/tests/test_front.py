@@ -280,8 +280,10 @@ def test_classes_are_those_of_the_program() -> None:
 
 def test_tables_are_datasets(tmp_path: Path) -> None:
     arrow = SimpleNamespace(to_pylist=lambda: ROWS)
+    polars = SimpleNamespace(to_dicts=lambda: ROWS, to_dict=None, columns=["question", "answer"])
     expected = [json.dumps(row) for row in ROWS]
     assert Path(_config.dataset(arrow, tmp_path, "arrow")).read_text().splitlines() == expected
+    assert Path(_config.dataset(polars, tmp_path, "polars")).read_text().splitlines() == expected
     assert Path(_config.dataset(iter(ROWS), tmp_path, "iterator")).read_text().splitlines() == expected
     assert _config.dataset("openai/gsm8k", tmp_path, "hub") == "openai/gsm8k"
     assert _config.dataset(tmp_path / "arrow.jsonl", tmp_path, "path") == str(tmp_path / "arrow.jsonl")

@@ -145,8 +145,9 @@ def dataset(rows: Any, folder: Path, name: str) -> str:
 
 def _rows(rows: Any) -> Iterable[Any]:
     """Return the rows of a DataFrame of pandas, a table of pyarrow, a datasets.Dataset, or any iterable of dicts."""
-    if hasattr(rows, "to_pylist"):  # pyarrow
-        return list(rows.to_pylist())
+    for convert in ("to_pylist", "to_dicts"):  # pyarrow, polars
+        if hasattr(rows, convert):
+            return list(getattr(rows, convert)())
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):  # pandas; NaN in a column of numbers is no value
         return [{k: None if _is_missing(v) else v for k, v in row.items()} for row in rows.to_dict("records")]
     if isinstance(rows, Mapping) or not hasattr(rows, "__iter__"):

@@ -159,6 +159,7 @@ class Run(_results.Results):
                 stderr=subprocess.PIPE,
                 env=self._environment(caller),
                 start_new_session=True,  # Ctrl-C is for this process, which passes it on
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
             try:
                 said = self._follow(self._child)
