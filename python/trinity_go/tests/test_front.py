@@ -259,6 +259,7 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
         ({"reward": 3}, TypeError, "reward is a int: want a function, or the name of one"),
         ({"reward": tg.tool(lambda a: a)}, TypeError, "<lambda> is marked as @tg.tool, and given as reward"),
         ({"workflow": length, "tools": [length]}, TypeError, "workflow makes the rollout itself"),
+        ({"reward": None}, TypeError, "grpo learns from rewards: give reward, workflow, tools or environment"),
         ({"dataset": []}, ValueError, "the dataset has no rows"),
         ({"dataset": [{"a": object()}]}, TypeError, "row 0 of the dataset: a builtins.object is no number"),
         ({"dataset": {"a": [1]}}, TypeError, "the dataset is a dict: want a path, a hub name, or rows as dicts"),
@@ -271,6 +272,8 @@ def test_mistakes(more: dict[str, Any], error: type[Exception], says: str) -> No
 
 
 def test_classes_are_those_of_the_program() -> None:
+    offline = {name for name in _config.algorithms().values() if _config.reads_a_dataset(name)}
+    assert offline == {"bradley_terry", "cpt", "dpo", "kto", "sft"}
     assert tg.DrGRPO.algorithm == tg.DR_GRPO.algorithm == "dr_grpo"
     assert tg.DPO.__doc__.startswith("Direct preference optimization")
     assert {"GRPO", "DAPO", "RLOO", "SFT", "DPO", "Run", "RunError"} <= set(dir(tg))

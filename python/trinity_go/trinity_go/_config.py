@@ -51,6 +51,11 @@ def explain(kind: str, name: str) -> str:
     return str(json.loads(ask("explain", "--json", kind, name).splitlines()[0])["doc"])
 
 
+def reads_a_dataset(algorithm: str) -> bool:
+    """Report whether an algorithm trains on a dataset itself, without rollouts: its description says so."""
+    return "on a dataset of" in explain("algorithm", algorithm)
+
+
 @functools.cache
 def key_of(name: str) -> str:
     """Return the key of a configuration that a keyword argument sets: of those with this last part, the one at the top.

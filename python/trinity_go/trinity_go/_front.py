@@ -268,7 +268,7 @@ class Recipe(Run):
     """A run of one algorithm. The classes are those of the algorithms of the program: tg.GRPO, tg.DAPO, tg.SFT, tg.DPO, …
 
     model is a directory, a GGUF file or a hub name. dataset is a path, a hub name, a list of dicts, or a table of pandas,
-    pyarrow or datasets. prompt and answer are columns. reward is a function, the name of one, or a list of them, whose
+    pyarrow or datasets. prompt and answer are columns, messages one of chats. reward is a function, the name of one, or a list of them, whose
     sum is the reward. workflow makes the rollouts; tools and environment are functions and a class whose methods the
     model may call. Without all these the run trains on the dataset itself, as SFT and DPO do. loss, advantage and
     operator are functions or names in place of the algorithm's. Further
@@ -290,6 +290,7 @@ class Recipe(Run):
         operator: Any = None,
         prompt: str | None = None,
         answer: str | None = None,
+        messages: str | None = None,
         steps: int | None = None,
         eval_dataset: Any = None,
         name: str | None = None,
@@ -308,9 +309,11 @@ class Recipe(Run):
             "algorithm": {"algorithm_type": self.algorithm},
             "buffer": {"total_steps": steps} if steps is not None else {},
         }
-        columns = {"prompt_key": prompt, "response_key": answer}
+        columns = {"prompt_key": prompt, "response_key": answer, "messages_key": messages}
         form = {key: column for key, column in columns.items() if column is not None}
         if reward is None and workflow is None and not tools and environment is None:
+            if not _config.reads_a_dataset(self.algorithm):
+                raise TypeError(f"{self.algorithm} learns from rewards: give reward, workflow, tools or environment")
             form = {"prompt_type": "plaintext", **form} if prompt else form
             rows = {"path": _config.dataset(dataset, data, "train"), "format": form}
             made = _config.merge(made, {"mode": "train", "buffer": {"trainer_input": {"experience_buffer": rows}}})
