@@ -372,6 +372,18 @@ def test_only_the_run_connects() -> None:
             ask(caller.token)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send to a process")
+def test_a_run_is_killed() -> None:
+    def kill(completion: str) -> float:
+        assert run._child is not None
+        run._child.kill()
+        return 0
+
+    run = tg.GRPO(reward=kill, **SMALL)
+    with pytest.raises(tg.RunError, match="the run was killed by SIGKILL"):
+        run.train()
+
+
 def test_a_worker_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "is_worker", True)
     with pytest.raises(tg.RunError, match="put that under if __name__"):

@@ -178,7 +178,10 @@ class Run(_results.Results):
             error, line = self._failure
             raise RunError(line) from error
         if status and not self.interrupted:
-            raise RunError(said or f"trinity ended with status {status}")
+            how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+            raise RunError(said or f"the run {how}")
+        if self.interrupted:
+            print(f"name={self.name!r} resumes it", file=sys.stderr)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
