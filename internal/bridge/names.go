@@ -32,7 +32,17 @@ type Described struct {
 	ComputeInTrainer bool     `json:"compute_in_trainer"`
 	SelectKeys       []string `json:"select_keys"`
 
+	Algorithm *AlgorithmType `json:"algorithm"` // of a class of an algorithm type
+
 	Files []string `json:"files"` // of users, which the import has run
+}
+
+// AlgorithmType is what a class of an algorithm type says: the attributes of Trinity-RFT's.
+type AlgorithmType struct {
+	Schema    string          `json:"schema"`
+	UseCritic bool            `json:"use_critic"`
+	Checks    bool            `json:"checks"` // it has a check_config of its own
+	Config    json.RawMessage `json:"config"` // default_config
 }
 
 // Argument is one of a class or a function, in the words of Python.

@@ -8,9 +8,10 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, describe, plugin_dirs, rewards, rollouts, said, wire
+from . import algorithms, compat, describe, plugin_dirs, rewards, rollouts, said, wire
 
 CHECKS: dict[str, describe.Check] = {
+    "algorithm": algorithms.describe,
     "reward": rewards.describe,
     "workflow": rollouts.describe,
 }
