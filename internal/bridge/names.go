@@ -34,6 +34,11 @@ type Described struct {
 
 	Algorithm *AlgorithmType `json:"algorithm"` // of a class of an algorithm type
 
+	// What a loss or an advantage takes, and of this what it cannot do without.
+	Takes []string `json:"takes"`
+	Needs []string `json:"needs"`
+	Pairs bool     `json:"pairs"` // a loss compares pairs, chosen and rejected in turn
+
 	Files []string `json:"files"` // of users, which the import has run
 }
 

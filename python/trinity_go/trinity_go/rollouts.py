@@ -225,7 +225,7 @@ class _Rollouts:
         sampling = {k: v for k, v in (self.first.get("rollout_args") or {}).items() if k in ("temperature", "top_p")}
         self.model = (ModelWrapper if self.is_class else Model)(endpoints, {**sampling, **model})
         auxiliary = [
-            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"]})
+            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
             for a in self.auxiliary
         ]
         if not self.is_class:
@@ -415,3 +415,8 @@ def _seed(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(seed % 2**63)
+
+
+def forget() -> None:
+    with _lock:
+        _kept.clear()
