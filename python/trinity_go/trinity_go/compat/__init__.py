@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from . import config, experience, models, stepwise, utils, verl, workflows
+from . import config, experience, kinds, models, stepwise, utils, verl, workflows
 from .finder import Finder
 from .finder import install as _install
 from .registry import Registry, registries
@@ -75,7 +75,10 @@ def install() -> None:
     if importlib.util.find_spec("verl") is None:
         offered["verl"] = {"DataProto": verl.DataProto}
         offered["verl.protocol"] = {"DataProto": verl.DataProto}
-    _install(Finder(offered, MOVED))
+    finder = Finder(offered, MOVED)
+    if not finder.original:
+        offered |= kinds.OFFERED
+    _install(finder)
 
 
 __all__ = ["MOVED", "OFFERED", "REWARD_FUNCTIONS", "WORKFLOWS", "RewardFn", "install"]
