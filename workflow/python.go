@@ -65,15 +65,9 @@ func (p *pythonWorkflow) Validate() error {
 		return err
 	}
 	var err error
-	if p.is, err = p.Python.Describe("workflow", p.Class, p.Args); err == nil {
-		p.Steps = p.Steps || p.is.Steps
-		return nil
-	}
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	return fmt.Errorf("%s: %w", key, err)
+	p.is, err = p.Python.Describe("workflow", p.Class, p.Args)
+	p.Steps = p.Steps || p.is.Steps
+	return bridge.Keyed(err)
 }
 
 // Requires implements [trinity.Requirer].

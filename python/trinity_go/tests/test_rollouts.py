@@ -267,7 +267,7 @@ def test_described() -> None:
         name = "trinity_go.compat.workflows.Task.of" if target == Task.of else f"{__name__}.{target.__name__}"
         with pytest.raises(Told) as told:
             rollouts.describe(name, args)
-        assert says in str(told.value) and told.value.kind == at
+        assert says in str(told.value) and told.value.key == at
 
 
 def test_seeds(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:

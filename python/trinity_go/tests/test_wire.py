@@ -99,7 +99,7 @@ def raises(error: BaseException) -> Any:
         (TimeoutError("slow"), "timeout", "TimeoutError: slow; RAISED"),
         (ConnectionResetError(), "environment", "ConnectionResetError; RAISED"),
         (SystemExit(3), "", "SystemExit: 3; RAISED"),
-        (wire.Told("name a class", "reward"), "reward", "name a class"),
+        (wire.Told("name a class", kind="reward"), "reward", "name a class"),
     ],
 )
 def test_failures(error: BaseException, kind: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -309,7 +309,7 @@ class _Rollouts:
             if body is not None:
                 _post(a, "/reward", body)
             elif len(results) == 1:
-                raise Told(f"it returned {why}", "reward")
+                raise Told(f"it returned {why}", kind="reward")
             else:
                 _post(a, "/fail", {"kind": "reward", "reason": f"{self.name} returned {why}"})
         return all(one is not None for one in results)

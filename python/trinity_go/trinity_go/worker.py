@@ -49,7 +49,7 @@ is_worker = False
 def forget() -> None:
     """Forget what the names of functions meant, because another run may mean others by them."""
     operators.close()
-    for module in (classes.kept, rewards, rollouts):
+    for module in (classes.kept, rollouts):
         module.forget()
 
 
@@ -61,7 +61,7 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     lines = said.Lines(sys.stderr)
     sys.stdout = sys.stderr = lines
     logging.basicConfig(
-        level=os.environ.get("TRINITY_LOG_LEVEL", "INFO"),
+        level=logging.INFO,
         stream=sys.stderr,
         format="%(levelname)s %(name)s: %(message)s",
     )

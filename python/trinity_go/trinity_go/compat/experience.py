@@ -257,7 +257,7 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
         if places.setdefault(own.turn, i) != i:
             raise Told(f"experiences {places[own.turn]} and {i} both end with call {own.turn}: return each once")
         if e.reward is None or not math.isfinite(float(e.reward)):
-            raise Told(f"the reward of experience {i} is {e.reward}, which is no number", "reward")
+            raise Told(f"the reward of experience {i} is {e.reward}, which is no number", kind="reward")
         one: dict[str, Any] = {"turn": own.turn, "reward": float(e.reward)}
         learn = _learn(i, e, own)
         if learn is not None:
