@@ -107,7 +107,7 @@ func buildInfo(program []byte) *debug.BuildInfo {
 		if len(text) < 2*align { // it lies between two marks of 16 bytes
 			continue
 		}
-		if info, err := debug.ParseBuildInfo(string(text[align : len(text)-align])); err == nil {
+		if info, err := debug.ParseBuildInfo(string(text[align : len(text)-align])); err == nil && info.Path != "" { // the mark may be in code
 			info.GoVersion = string(version)
 			return info
 		}
