@@ -29,7 +29,11 @@ def _names(module: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(module, name) for name in names}
 
 
-_WORKFLOWS = _names(workflows, "Task", "Workflow", "WORKFLOWS")
+# At both places, because older versions of Trinity-RFT have all of them at the first.
+_WORKFLOWS = _names(
+    workflows, "AsyncMathWorkflow", "AsyncSimpleWorkflow", "BaseSimpleWorkflow", "MathWorkflow", "MultiTurnWorkflow", "SimpleWorkflow",
+    "Task", "Workflow", "WORKFLOWS",
+)  # fmt: skip
 _REWARDS = {"RewardFn": RewardFn, "REWARD_FUNCTIONS": REWARD_FUNCTIONS}
 
 # The names of each module. A module that is a package has an entry for each of its folders, too.
@@ -50,10 +54,7 @@ OFFERED: dict[str, dict[str, Any]] = {
     "trinity.common.workflows.step_wise_workflow": _names(
         stepwise, "AsyncRewardPropagationWorkflow", "AsyncStepWiseRewardWorkflow", "RewardPropagationWorkflow", "StepWiseRewardWorkflow"
     ),
-    "trinity.common.workflows.workflow": _WORKFLOWS
-    | _names(
-        workflows, "AsyncMathWorkflow", "AsyncSimpleWorkflow", "BaseSimpleWorkflow", "MathWorkflow", "MultiTurnWorkflow", "SimpleWorkflow",
-    ),
+    "trinity.common.workflows.workflow": _WORKFLOWS,
     "trinity.algorithm": {},
     "trinity.buffer": _names(utils, "get_buffer_reader"),
     "trinity.utils": {},
