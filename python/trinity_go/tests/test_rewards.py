@@ -134,7 +134,7 @@ def test_scores(name: str, args: dict[str, Any], answer: dict[str, Any]) -> None
         ("text", {}, "it returned a str: want a number, None, or a dict of numbers"),
         ("trl_many", {}, "it returned 2 rewards for 1 completion"),
         ("Weighed", {}, "NAME needs the argument weight: set it in reward_fn_args"),
-        ("right", {"anwser": "3"}, "NAME has no argument anwser: it has completion, answer"),
+        ("right", {"anwser": "3"}, 'NAME has no argument anwser (did you mean "answer"?)'),
         ("Silent", {}, "NAME has no method __call__, which scores a reply"),
         ("REPLY", {}, "NAME is a dict, and no function or class"),
     ],

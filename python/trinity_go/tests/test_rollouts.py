@@ -258,7 +258,7 @@ def test_described() -> None:
     assert check(Simple, anything=1) == {"steps": False}
     assert rollouts.describe("trinity_go.compat.stepwise.StepWiseRewardWorkflow", {}) == {"steps": True}
     for target, args, says, at in [
-        (number, {"facter": 1}, "has no argument facter: it has factor", "args.facter"),
+        (number, {"facter": 1}, 'has no argument facter (did you mean "factor"?)', "args.facter"),
         (number, {"task": 1}, "is what the run gives it", "args.task"),
         (Right, {}, "has no method run, which makes a rollout", ""),
         (NoTask, {}, "takes no task", ""),

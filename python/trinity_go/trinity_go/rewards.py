@@ -13,6 +13,7 @@ from typing import Any
 
 from . import names, said
 from .classes import kept
+from .describe import meant
 from .wire import Told, cut
 
 _log = logging.getLogger("trinity_go.rewards")
@@ -78,7 +79,7 @@ def _check(name: str, target: Any, args: Mapping[str, Any]) -> None:
         raise Told("reward_fn_args sets completion, which is the reply", "args.completion")
     unknown = [given for given in args if given not in takes]
     if unknown and not takes_all:
-        raise Told(f"{name} has no argument {unknown[0]}: it has {', '.join(takes) or 'none'}", f"args.{unknown[0]}")
+        raise Told(f"{name} has no argument {unknown[0]}{meant(unknown[0], takes)}", f"args.{unknown[0]}")
     if inspect.isclass(target):
         missing = [p.name for p in takes.values() if p.default is p.empty and p.name not in args]
         if missing:

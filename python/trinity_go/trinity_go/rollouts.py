@@ -25,6 +25,7 @@ from .compat.models import ModelWrapper
 from .compat.rewards import RewardFn
 from .compat.workflows import REWARD_FUNCTIONS
 from .compat.workflows import Task as _Task
+from .describe import meant
 from .wire import Told
 
 _log = logging.getLogger("trinity_go.rollouts")
@@ -139,7 +140,7 @@ def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
             raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
         if given not in takes and not takes_all:
             own = [n for n in takes if n not in OFFERED]
-            raise Told(f"{name} has no argument {given}: it has {', '.join(own) or 'none'}", f"args.{given}")
+            raise Told(f"{name} has no argument {given}{meant(given, own)}", f"args.{given}")
     for p in takes.values():
         if p.default is p.empty and p.name not in args and p.name not in OFFERED:
             raise Told(

@@ -20,6 +20,7 @@ from . import (
     rewards,
     rollouts,
     said,
+    selectors,
     wire,
 )
 
@@ -29,6 +30,7 @@ CHECKS: dict[str, describe.Check] = {
     "loss": losses.describe,
     "operator": operators.describe,
     "reward": rewards.describe,
+    "selector": selectors.describe,
     "workflow": rollouts.describe,
 }
 
@@ -42,6 +44,7 @@ HANDLERS: dict[str, wire.Handler] = {
     "reward": rewards.reward,
     "rollout": rollouts.rollout,
     "group": rollouts.group,
+    "select": selectors.select,
 }
 is_worker = False
 
@@ -49,7 +52,7 @@ is_worker = False
 def forget() -> None:
     """Forget what the names of functions meant, because another run may mean others by them."""
     operators.close()
-    for module in (classes.kept, rollouts):
+    for module in (classes.kept, rollouts, selectors):
         module.forget()
 
 
