@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import copy
 import functools
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -374,6 +375,9 @@ def _shared(kind: str) -> Any:
     """Return the one client of a kind, whose connections all others use: one that is made anew loads the certificates,
     which takes 100 ms. Connections of an asynchronous one belong to their loop."""
     openai = load("openai")
+    for name in ("httpx", "httpx2"):  # they write a line for each call, with the rollout's key
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.WARNING)
     loop: Any = _no_loop
     if kind == "AsyncOpenAI":
         with contextlib.suppress(RuntimeError):
