@@ -1,5 +1,7 @@
 package trinity
 
+import "context"
+
 // Batch is what an engine computes at once: one micro-batch of an optimizer step.
 type Batch struct {
 	Step        int64         // trainer step, from 1
@@ -75,6 +77,7 @@ type TokenGrads struct {
 //	Pairs() bool // true: the loss compares experiences 2i and 2i+1 of an optimizer step, chosen
 //	             // and rejected, so the trainer keeps both in one micro-batch
 //	Probes(…), Prepare(…) // see Prober in package algorithm/loss
+//	Open(Host) error // see Advantage
 type Loss interface {
 	Streams() Streams
 	// Loss returns, for each experience of the batch, the derivatives of the loss by its streams. The
@@ -82,9 +85,10 @@ type Loss interface {
 	Loss(b *Batch, now []TokenStats) (grads []TokenGrads, metrics Metrics, err error)
 }
 
-// Advantage writes Experience.Advantages (and Returns) of groups.
+// Advantage writes Experience.Advantages (and Returns) of groups. A method Open(Host) error is
+// optional: the run calls it before the first batch. What it opens at the host ends with the stage.
 type Advantage interface {
-	Advantages(groups []Group) (kept []Group, metrics Metrics, err error)
+	Advantages(ctx context.Context, groups []Group) (kept []Group, metrics Metrics, err error)
 	// Needs says where the function runs and what it reads.
 	Needs() Needs
 }

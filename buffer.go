@@ -141,7 +141,8 @@ type SourceState struct {
 
 // Operator edits the groups of a step between explorer and buffer. It gets all groups at once,
 // because shares and means of a step are not sums over its groups. It returns the groups that it
-// keeps, in order; an empty group counts as dropped.
+// keeps, in order; an empty group counts as dropped. A method Open(Host) error is optional: the run
+// calls it before the first step. What it opens at the host ends with the stage.
 type Operator interface {
 	Process(ctx context.Context, groups []Group) (kept []Group, metrics Metrics, err error)
 }

@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"math"
@@ -210,7 +211,7 @@ func (p *penalized) Needs() trinity.Needs {
 	return trinity.Needs{Batch: true, PenalizeKL: func(of trinity.KLPenalty) { p.penalty = of }}
 }
 
-func (p *penalized) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (p *penalized) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	_, m, err := p.penalty(groups[0])
 	return groups, m, err
 }
@@ -238,7 +239,7 @@ func TestTokenRewardsGetTheKLPenalty(t *testing.T) {
 	}
 	g := trinity.Group{{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -1},
 		RefLogprobs: []float32{0, -1.5, -1.5}}}
-	_, m, err := a.Advantage.Advantages([]trinity.Group{g})
+	_, m, err := a.Advantage.Advantages(t.Context(), []trinity.Group{g})
 	if err != nil || m["kl"] != 0.5 || m["kl_coef"] != 0.1 {
 		t.Fatalf("metrics %v, %v", m, err)
 	}
@@ -254,7 +255,7 @@ func TestTokenRewardsGetTheKLPenalty(t *testing.T) {
 	if err := b.Restore(saved); err != nil {
 		t.Fatal(err)
 	}
-	if _, m, _ = b.Advantage.Advantages([]trinity.Group{g}); math.Abs(m["kl_coef"]-0.1*1.02) > 1e-15 {
+	if _, m, _ = b.Advantage.Advantages(t.Context(), []trinity.Group{g}); math.Abs(m["kl_coef"]-0.1*1.02) > 1e-15 {
 		t.Errorf("resumed kl_coef %v, want 0.102", m["kl_coef"])
 	}
 }

@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -60,6 +61,11 @@ func (a *Algorithm) ReadsLogprobs() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if o, ok := advantage.(interface{ Open(trinity.Host) error }); ok {
+		if err := o.Open(nil); err != nil {
+			return false, err
+		}
+	}
 	l := loss.NewComposite(policy, nil, nil)
 	fails := func(sampled bool) bool {
 		exps := []*trinity.Experience{a.actor(0, true, sampled), a.actor(1, true, sampled)}
@@ -67,7 +73,7 @@ func (a *Algorithm) ReadsLogprobs() (bool, error) {
 			e.Reward = trinity.Reward{Value: float64(i), Valid: true}
 			e.Values, e.Entropies, e.Discriminators = make([]float32, 2), make([]float32, 2), make([]float32, 2)
 		}
-		if _, _, err := advantage.Advantages([]trinity.Group{exps}); err != nil {
+		if _, _, err := advantage.Advantages(context.Background(), []trinity.Group{exps}); err != nil {
 			return true
 		}
 		return learn(l, exps) != nil
@@ -99,12 +105,16 @@ func (a *Algorithm) actor(i int, scored, sampled bool) *trinity.Experience {
 
 // learn runs an optimizer step of the loss without an engine.
 func learn(l *loss.Composite, whole []*trinity.Experience) error {
+	if err := l.Open(nil); err != nil {
+		return err
+	}
 	probes := l.Probes(whole)
 	for _, p := range probes {
 		p.RefLogprobs = make([]float32, len(p.Tokens))
 	}
 	if len(probes) > 0 {
-		if err := l.Prepare(probes, said(probes)); err != nil {
+		b := &trinity.Batch{Experiences: probes, Whole: probes, Step: 1}
+		if err := l.Prepare(context.Background(), b, said(probes)); err != nil {
 			return err
 		}
 	}

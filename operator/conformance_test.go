@@ -29,9 +29,17 @@ func TestConformance(t *testing.T) {
 	}
 	for _, name := range registry.Operators.Names() {
 		t.Run(name, func(t *testing.T) {
+			host := trinitytest.Programs(t)
 			trinitytest.Operator(t, func() trinity.Operator {
 				if name == "data_juicer" {
 					op, _ := juicing(t, odd)
+					return op
+				}
+				if name == "python" {
+					op, err := inPython(t, host, "own_operators.Odd", nil, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
 					return op
 				}
 				return build(t, name, required[name])

@@ -173,12 +173,20 @@ func (c *Catalog) Has(name string) bool {
 	return ok
 }
 
-// Default returns the named plug-in with its defaults, or nil if there is none.
-func (c *Catalog) Default(name string) any {
-	if e, ok := c.entries[name]; ok {
-		return e.new()
+// Default returns the named plug-in with its defaults, or nil if there is none. It has the arguments
+// in their place, if they are those of [Registry.Build].
+func (c *Catalog) Default(name string, args ...map[string]any) any {
+	e, ok := c.entries[name]
+	if !ok {
+		return nil
 	}
-	return nil
+	v := e.new()
+	for _, a := range args {
+		if len(decode(v, a)) > 0 || Validate(v) != nil {
+			return e.new()
+		}
+	}
+	return v
 }
 
 // Check returns all errors in args for the named plug-in. For an unknown name that is one error

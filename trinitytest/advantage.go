@@ -20,12 +20,12 @@ func Advantage(t *testing.T, build func() trinity.Advantage) {
 		t.Run(name, func(t *testing.T) {
 			in := advantageBatches(inTrainer)[name]
 			before := shallowCopies(in)
-			kept, metrics, err := build().Advantages(in)
+			kept, metrics, err := build().Advantages(t.Context(), in)
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkAdvantages(t, before, kept, metrics)
-			again, m, err := build().Advantages(advantageBatches(inTrainer)[name])
+			again, m, err := build().Advantages(t.Context(), advantageBatches(inTrainer)[name])
 			if err != nil || describe(again, m) != describe(kept, metrics) {
 				t.Errorf("the same batch again gives %s, %v\nwant %s", describe(again, m), err, describe(kept, metrics))
 			}
@@ -48,7 +48,7 @@ func Advantage(t *testing.T, build func() trinity.Advantage) {
 			in := advantageBatches(inTrainer)["mixed"]
 			e := in[0][1]
 			e.Reward = trinity.Reward{Value: v, Valid: true}
-			kept, _, err := build().Advantages(in)
+			kept, _, err := build().Advantages(t.Context(), in)
 			if err != nil {
 				if !strings.Contains(err.Error(), e.ID.String()) {
 					t.Errorf("error %q does not name experience %s", err, e.ID)
@@ -145,7 +145,7 @@ func checkFinite(t *testing.T, e *trinity.Experience) {
 // perExperience runs an advantage function and returns the advantages of each experience, by ID.
 func perExperience(t *testing.T, a trinity.Advantage, groups []trinity.Group) map[string][]float32 {
 	t.Helper()
-	kept, _, err := a.Advantages(groups)
+	kept, _, err := a.Advantages(t.Context(), groups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.
 	} {
 		in := advantageBatches(true)["mixed"]
 		*n.of(in[0][0]) = nil
-		_, _, err := build().Advantages(in)
+		_, _, err := build().Advantages(t.Context(), in)
 		if n.needed && (err == nil || !strings.Contains(err.Error(), in[0][0].ID.String())) {
 			t.Errorf("without %s: error %v, want an error that names experience %s", n.name, err, in[0][0].ID)
 		}
@@ -242,7 +242,7 @@ func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 			}
 			return out, trinity.Metrics{"kl": 0.25, "kl_coef": 0.5}, failure
 		})
-		kept, m, err := a.Advantages(advantageBatches(true)["mixed"])
+		kept, m, err := a.Advantages(t.Context(), advantageBatches(true)["mixed"])
 		if asked != 1 {
 			t.Errorf("the function asked for the penalty %d times in a batch", asked)
 		}

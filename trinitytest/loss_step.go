@@ -124,7 +124,7 @@ func (s *lossStep) show(t *testing.T, l *loss.Composite) {
 		e.RefLogprobs = imagined(e, 1)
 		stats = append(stats, trinity.TokenStats{Logprob: imagined(e, 2)})
 	}
-	if err := l.Prepare(probes, stats); err != nil {
+	if err := l.Prepare(t.Context(), &trinity.Batch{Step: 3, Experiences: probes, Whole: probes}, stats); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -40,7 +42,7 @@ func (a *a2c) Needs() trinity.Needs {
 	return trinity.Needs{Batch: true, Values: true, PenalizeKL: a.penalize}
 }
 
-func (a *a2c) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *a2c) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	asTheyAre := func(_ []*trinity.Experience, x [][]float64) [][]float64 { return x }
 	return a.actorCritic(groups, a.estimator(), asTheyAre)
 }

@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -34,7 +36,7 @@ func init() {
 func (*asymRE) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *asymRE) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *asymRE) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return lessBaseline(groups, func(rewards []float64) float64 {
 		if len(rewards) == 1 {
 			return 0

@@ -87,7 +87,7 @@ func TestBatchAdvantagesEqualPyTorch(t *testing.T) {
 			for i, g := range all {
 				all[i] = slices.Clone(g)
 			}
-			kept, metrics, err := a.Advantages(groups)
+			kept, metrics, err := a.Advantages(t.Context(), groups)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ func clipped(t *testing.T, name string, a args, edit func(below, above *trinity.
 		masks = append(masks, e.Mask)
 	}
 	edit(g[0], g[1])
-	kept, m, err := made(t, name, a).Advantages([]trinity.Group{g})
+	kept, m, err := made(t, name, a).Advantages(t.Context(), []trinity.Group{g})
 	if err != nil || len(kept) != 1 || len(kept[0]) != 2 {
 		t.Fatalf("kept %v, %v", kept, err)
 	}
@@ -134,7 +134,7 @@ func TestDistillationLeavesTheMeanAdvantageToTheTrainer(t *testing.T) {
 	for _, name := range []string{"on_policy_distill", "jsd"} {
 		e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: make([]float32, 3),
 			TeacherLogprobs: []float32{0, -1, 0}}
-		_, m, err := made(t, name, nil).Advantages([]trinity.Group{{e}})
+		_, m, err := made(t, name, nil).Advantages(t.Context(), []trinity.Group{{e}})
 		if _, own := m["advantages/mean"]; err != nil || own || len(m) != 2 {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}

@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -43,8 +45,8 @@ func init() {
 func (*clipB) Needs() trinity.Needs { return trinity.Needs{Batch: true, Group: true, Entropies: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *clipB) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	kept, batch, metrics, err := groupRelative(groups, a.Epsilon)
+func (a *clipB) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	kept, batch, metrics, err := groupRelative(ctx, groups, a.Epsilon)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,7 @@ package advantage
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -46,8 +47,8 @@ func (*clipV) Needs() trinity.Needs {
 }
 
 // Advantages implements trinity.Advantage.
-func (a *clipV) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	kept, batch, metrics, err := groupRelative(groups, a.Epsilon)
+func (a *clipV) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	kept, batch, metrics, err := groupRelative(ctx, groups, a.Epsilon)
 	if err != nil {
 		return nil, nil, err
 	}

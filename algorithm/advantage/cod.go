@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"errors"
 
 	"github.com/trinity-go/trinity"
@@ -81,9 +82,9 @@ func (a *cod) Validate() error {
 func (*cod) Needs() trinity.Needs { return trinity.Needs{} }
 
 // Advantages implements trinity.Advantage.
-func (a *cod) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *cod) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	if a.IterativeHintE2ECausal {
 		return a.causal(groups)
 	}
-	return a.stepWiseGRPO.Advantages(groups)
+	return a.stepWiseGRPO.Advantages(ctx, groups)
 }

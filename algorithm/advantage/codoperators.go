@@ -26,8 +26,8 @@ type codOperator struct {
 }
 
 // Process implements [trinity.Operator].
-func (o *codOperator) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	return o.Advantages(groups)
+func (o *codOperator) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return o.Advantages(ctx, groups)
 }
 
 // codReturns replaces rewards by returns.

@@ -11,7 +11,13 @@ import (
 func TestConformance(t *testing.T) {
 	for _, name := range registry.Advantages.Names() {
 		t.Run(name, func(t *testing.T) {
-			trinitytest.Advantage(t, func() trinity.Advantage { return made(t, name, nil) })
+			host := trinitytest.Programs(t)
+			trinitytest.Advantage(t, func() trinity.Advantage {
+				if name == "python" {
+					return inPython(t, host, "own_advantages.centred", nil, nil)
+				}
+				return made(t, name, nil)
+			})
 		})
 	}
 }

@@ -33,7 +33,7 @@ func estimate(t *testing.T, name string, a map[string]any, g ...*trinity.Experie
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, m, err := fn.Advantages([]trinity.Group{g})
+	kept, m, err := fn.Advantages(t.Context(), []trinity.Group{g})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestCriticEstimatesIgnoreDemonstrations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, m, err := a.Advantages([]trinity.Group{{failed}, {shown, fine}})
+		kept, m, err := a.Advantages(t.Context(), []trinity.Group{{failed}, {shown, fine}})
 		if err != nil || len(kept) != 1 || !slices.Equal(kept[0], trinity.Group{shown, fine}) || m["invalid_count"] != 1 {
 			t.Errorf("%s: kept %v, %v, %v", fn, kept, m, err)
 		}
@@ -175,7 +175,7 @@ func TestCriticEstimatesReportBadInput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := a.Advantages([]trinity.Group{{e}}); err == nil || !strings.Contains(err.Error(), want) {
+			if _, _, err := a.Advantages(t.Context(), []trinity.Group{{e}}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %v, want %q", fn, err, want)
 			}
 		}
@@ -197,12 +197,12 @@ func TestCriticEstimatesSubtractTheKLPenalty(t *testing.T) {
 			return [][]float64{{0, 0.5, 0.25}}, trinity.Metrics{"kl": 0.75, "kl_coef": 0.1}, nil
 		})
 		e := valued(".xx", 1, 0, 0)
-		_, m, err := a.Advantages([]trinity.Group{{e}})
+		_, m, err := a.Advantages(t.Context(), []trinity.Group{{e}})
 		if err != nil || calls != 1 || m["kl"] != 0.75 || m["kl_coef"] != 0.1 || m["rewards/mean"] != 0.25 ||
 			!near(e.Returns, []float64{0, 0.25, 0.75}, 1e-6) {
 			t.Errorf("%s: %v, %d calls, metrics %v, returns %v", fn, err, calls, m, e.Returns)
 		}
-		if _, _, err := a.Advantages([]trinity.Group{{e}}); err == nil || !strings.Contains(err.Error(), "no reference") {
+		if _, _, err := a.Advantages(t.Context(), []trinity.Group{{e}}); err == nil || !strings.Contains(err.Error(), "no reference") {
 			t.Errorf("%s: %v", fn, err)
 		}
 	}
@@ -255,7 +255,7 @@ func TestCriticEstimatesEqualPyTorch(t *testing.T) {
 				return out, nil, nil
 			})
 		}
-		kept, _, err := a.Advantages(groups)
+		kept, _, err := a.Advantages(t.Context(), groups)
 		if err != nil {
 			t.Fatal(err)
 		}

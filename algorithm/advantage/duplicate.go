@@ -3,11 +3,10 @@ package advantage
 import (
 	"hash/fnv"
 	"io"
-	"maps"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // duplicates returns n copies of groups: every group once, in shuffled order, before any group a
@@ -36,19 +35,10 @@ func duplicates(groups []trinity.Group, n int) []trinity.Group {
 // duplicate returns a copy of a group that shares nothing that is edited. Its run numbers continue
 // after the group's own, so ids stay unique.
 func duplicate(g trinity.Group, round int) trinity.Group {
-	runs := 0
-	for _, e := range g {
-		runs = max(runs, e.ID.Run+1)
-	}
+	runs := experience.Runs(g)
 	out := make(trinity.Group, len(g))
 	for i, e := range g {
-		c := *e
-		c.ID.Run += round * runs
-		c.Tokens, c.Mask = slices.Clone(e.Tokens), slices.Clone(e.Mask)
-		c.Logprobs, c.Advantages, c.Returns = slices.Clone(e.Logprobs), slices.Clone(e.Advantages), slices.Clone(e.Returns)
-		c.RefLogprobs, c.TeacherLogprobs = slices.Clone(e.RefLogprobs), slices.Clone(e.TeacherLogprobs)
-		c.Metrics, c.Info, c.Reward.Parts = maps.Clone(e.Metrics), maps.Clone(e.Info), maps.Clone(e.Reward.Parts)
-		out[i] = &c
+		out[i] = experience.Copy(e, round*runs)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -95,7 +96,7 @@ func (s *share) value() float64 { return float64(s.yes) / float64(max(1, s.n)) }
 
 // groupRelative writes the GRPO advantage of a trainer batch. kept are the groups to train on;
 // batch lists their experiences that the policy sampled.
-func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Group, batch []*trinity.Experience,
+func groupRelative(ctx context.Context, groups []trinity.Group, epsilon float64) (kept []trinity.Group, batch []*trinity.Experience,
 	metrics trinity.Metrics, err error) {
 	left := trinity.Metrics{}
 	if kept, batch, err = sampled(groups, left); err != nil {
@@ -107,7 +108,7 @@ func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Grou
 	}
 	grpo := grpo{scaling: newScaling()}
 	grpo.Epsilon = epsilon
-	if _, metrics, err = grpo.Advantages(own); err != nil {
+	if _, metrics, err = grpo.Advantages(ctx, own); err != nil {
 		return nil, nil, nil, err
 	}
 	metrics.Merge("", left) // own has only valid experiences

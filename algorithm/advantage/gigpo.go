@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -52,7 +53,7 @@ func init() {
 func (*gigpo) Needs() trinity.Needs { return trinity.Needs{Group: true, Steps: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *gigpo) Advantages(groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {
+func (a *gigpo) Advantages(_ context.Context, groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {
 	metrics = trinity.Metrics{"invalid_count": 0}
 	var s gigpoStats
 	for _, g := range groups {

@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -61,7 +62,7 @@ func newGRPO() trinity.Advantage { return &grpo{scaling: newScaling()} }
 func (*grpo) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *grpo) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *grpo) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"filtered_count": 0}
 	valid, scores, err := a.score(groups, metrics)
 	if err != nil {

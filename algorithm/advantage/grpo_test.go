@@ -89,7 +89,7 @@ func TestGRPOEqualsValuesByHand(t *testing.T) {
 			[]trinity.Group{group([]float64{1, 3, 9}, -1, -1, -1)}, [][]float64{{-1, 0, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			kept, _, err := build(t, c.args).Advantages(c.groups)
+			kept, _, err := build(t, c.args).Advantages(t.Context(), c.groups)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestGRPOEqualsValuesByHand(t *testing.T) {
 
 func TestGRPOReportsMetrics(t *testing.T) {
 	groups := []trinity.Group{group([]float64{1, 2, 3, bad}), group([]float64{4, 4}), group([]float64{9}), group([]float64{bad})}
-	_, m, err := build(t, map[string]any{"std_threshold": 0.1, "rank_penalty": 0.5}).Advantages(groups)
+	_, m, err := build(t, map[string]any{"std_threshold": 0.1, "rank_penalty": 0.5}).Advantages(t.Context(), groups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestGRPOReportsMetrics(t *testing.T) {
 
 func TestInvalidRolloutsGetNoAdvantage(t *testing.T) {
 	g := group([]float64{1, bad, 2})
-	if _, _, err := build(t, nil).Advantages([]trinity.Group{g}); err != nil {
+	if _, _, err := build(t, nil).Advantages(t.Context(), []trinity.Group{g}); err != nil {
 		t.Fatal(err)
 	}
 	if g[0].Advantages == nil || g[1].Advantages != nil {
@@ -151,7 +151,7 @@ func TestDuplicatesFillDroppedGroups(t *testing.T) {
 				e.ID.Step, e.ID.Task = step, string(rune('a'+i))
 			}
 		}
-		kept, m, err := build(t, map[string]any{"std_threshold": 0, "duplicate_experiences": true}).Advantages(groups)
+		kept, m, err := build(t, map[string]any{"std_threshold": 0, "duplicate_experiences": true}).Advantages(t.Context(), groups)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestDuplicatesFillDroppedGroups(t *testing.T) {
 
 func TestDuplicatesNeedAGroup(t *testing.T) {
 	kept, _, err := build(t, map[string]any{"std_threshold": 0,
-		"duplicate_experiences": true}).Advantages([]trinity.Group{group([]float64{1, 1})})
+		"duplicate_experiences": true}).Advantages(t.Context(), []trinity.Group{group([]float64{1, 1})})
 	if err != nil || len(kept) != 0 {
 		t.Errorf("kept %v, %v", kept, err)
 	}
@@ -228,13 +228,13 @@ func TestGRPOReportsBadInput(t *testing.T) {
 		}
 	}
 	infinite := group([]float64{1, math.Inf(1)})
-	if _, _, err := build(t, nil).Advantages([]trinity.Group{infinite}); err == nil ||
+	if _, _, err := build(t, nil).Advantages(t.Context(), []trinity.Group{infinite}); err == nil ||
 		!strings.Contains(err.Error(), "1/t/1/0: its reward is +Inf") {
 		t.Errorf("infinite reward: %v", err)
 	}
 	unknown := group([]float64{1, 2})
 	unknown[1].Logprobs = nil
-	if _, _, err := build(t, args{"rank_penalty": 0.5}).Advantages([]trinity.Group{unknown}); err == nil ||
+	if _, _, err := build(t, args{"rank_penalty": 0.5}).Advantages(t.Context(), []trinity.Group{unknown}); err == nil ||
 		!strings.Contains(err.Error(), "1/t/1/0 has 0 logprobs") {
 		t.Errorf("rank_penalty without logprobs: %v", err)
 	}
@@ -246,7 +246,7 @@ func TestNoneChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := group([]float64{1, bad})
-	kept, _, err := a.Advantages([]trinity.Group{g})
+	kept, _, err := a.Advantages(t.Context(), []trinity.Group{g})
 	if err != nil || len(kept) != 1 || len(kept[0]) != 2 || g[0].Advantages != nil {
 		t.Errorf("kept %v, %v", kept, err)
 	}
@@ -283,7 +283,7 @@ func TestGRPOEqualsPyTorch(t *testing.T) {
 			}
 			groups = append(groups, g)
 		}
-		kept, m, err := build(t, c.Args).Advantages(groups)
+		kept, m, err := build(t, c.Args).Advantages(t.Context(), groups)
 		if err != nil {
 			t.Fatal(err)
 		}

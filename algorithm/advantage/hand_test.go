@@ -25,7 +25,7 @@ func made(t *testing.T, name string, a args) trinity.Advantage {
 // each remaining rollout, by group.
 func perRollout(t *testing.T, name string, a args, groups ...trinity.Group) [][]float64 {
 	t.Helper()
-	kept, _, err := made(t, name, a).Advantages(groups)
+	kept, _, err := made(t, name, a).Advantages(t.Context(), groups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestRECBalanceIgnoresTheSurplus(t *testing.T) {
 		for _, i := range order {
 			g = append(g, all[i])
 		}
-		kept, m, err := made(t, "rec", args{"drop": "balance"}).Advantages([]trinity.Group{g})
+		kept, m, err := made(t, "rec", args{"drop": "balance"}).Advantages(t.Context(), []trinity.Group{g})
 		if err != nil || m["drop_balance"] != 3 {
 			t.Fatalf("metrics %v, %v; want 3 of 4 below the mean dropped", m, err)
 		}
@@ -137,7 +137,7 @@ func TestRECBalanceIgnoresTheSurplus(t *testing.T) {
 
 // As many rollouts remain below the mean as at or above it.
 func TestRECBalanceDropsOnlyTheSurplus(t *testing.T) {
-	kept, m, err := made(t, "rec", args{"drop": "balance"}).Advantages([]trinity.Group{group([]float64{0, 1, 0, 0, 1})})
+	kept, m, err := made(t, "rec", args{"drop": "balance"}).Advantages(t.Context(), []trinity.Group{group([]float64{0, 1, 0, 0, 1})})
 	if err != nil || m["drop_balance"] != 1 {
 		t.Fatalf("metrics %v, %v; want 1 of 3 below the mean dropped", m, err)
 	}
@@ -258,7 +258,7 @@ func TestTokenRewardsEqualValuesByHand(t *testing.T) {
 	single := rollout(0, trinity.Reward{Value: 4, Valid: true}, -1)
 	single.Mask = []bool{false, false, true, false}
 	run := func(name string, a args, e *trinity.Experience) *trinity.Experience {
-		if _, _, err := made(t, name, a).Advantages([]trinity.Group{{e}}); err != nil {
+		if _, _, err := made(t, name, a).Advantages(t.Context(), []trinity.Group{{e}}); err != nil {
 			t.Fatal(err)
 		}
 		return e
@@ -297,7 +297,7 @@ func TestUntrainedRolloutsGetZeroTokenAdvantages(t *testing.T) {
 	e.Mask = make([]bool, 4)
 	for _, name := range []string{"reinforceplusplus", "remax"} {
 		e.Info = args{"reward_baseline": 0.5}
-		if kept, _, err := made(t, name, nil).Advantages([]trinity.Group{{e}}); err != nil || len(kept) != 1 ||
+		if kept, _, err := made(t, name, nil).Advantages(t.Context(), []trinity.Group{{e}}); err != nil || len(kept) != 1 ||
 			!near(e.Advantages, make([]float64, 4), 0) {
 			t.Errorf("%s: %v, %v", name, e.Advantages, err)
 		}
@@ -309,13 +309,13 @@ func TestReMaxNeedsBaselines(t *testing.T) {
 	for i, e := range g {
 		e.Info = args{"reward_baseline": []any{0.25, nil, 1}[i]}
 	}
-	kept, m, err := made(t, "remax", nil).Advantages([]trinity.Group{g})
+	kept, m, err := made(t, "remax", nil).Advantages(t.Context(), []trinity.Group{g})
 	if err != nil || m["invalid_count"] != 1 || len(kept) != 1 || len(kept[0]) != 2 || kept[0][0].Advantages[1] != 0.75 ||
 		kept[0][1].Advantages[1] != 0 {
 		t.Errorf("kept %v, %v, %v", kept, m, err)
 	}
 	g[0].Info = nil
-	if _, _, err := made(t, "remax", nil).Advantages([]trinity.Group{g}); err == nil ||
+	if _, _, err := made(t, "remax", nil).Advantages(t.Context(), []trinity.Group{g}); err == nil ||
 		!strings.Contains(err.Error(), "1/t/0/0 has no info reward_baseline") {
 		t.Errorf("error %v", err)
 	}
@@ -352,14 +352,14 @@ func TestArgumentsAreChecked(t *testing.T) {
 
 func TestBaselinesAndCountsAreMetrics(t *testing.T) {
 	groups := []trinity.Group{group([]float64{0, 1}), group([]float64{4})}
-	_, m, err := made(t, "asymre", args{"baseline_shift": -0.1}).Advantages(groups)
+	_, m, err := made(t, "asymre", args{"baseline_shift": -0.1}).Advantages(t.Context(), groups)
 	for name, want := range map[string]float64{"mean": 0.2, "max": 0.4, "min": 0} {
 		if got := m["group_advantages/group_baseline/"+name]; err != nil || math.Abs(got-want) > 1e-12 {
 			t.Errorf("asymre: group_baseline/%s = %v, %v; want %v", name, got, err, want)
 		}
 	}
 	equal := group([]float64{1, 1})
-	_, m, err = made(t, "step_wise_grpo", args{"std_threshold": 0}).Advantages([]trinity.Group{group([]float64{0, 1, 2}), equal})
+	_, m, err = made(t, "step_wise_grpo", args{"std_threshold": 0}).Advantages(t.Context(), []trinity.Group{group([]float64{0, 1, 2}), equal})
 	if err != nil || m["experience_count"] != 3 || m["filtered_count"] != 2 {
 		t.Errorf("step_wise_grpo: %v, %v; want experience_count 3 and filtered_count 2", m, err)
 	}

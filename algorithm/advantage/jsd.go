@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"errors"
 	"math"
 
@@ -62,7 +63,7 @@ func (a *jsd) Validate() error {
 func (*jsd) Needs() trinity.Needs { return trinity.Needs{Batch: true, Teacher: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *jsd) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *jsd) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return distill(groups, "jsd", func(student, teacher float64) (advantage, divergence float64) {
 		d := (teacher - student) / a.Temperature
 		descent, divergence := jensenShannon(a.LambdaCoef, d)

@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -16,6 +18,6 @@ func init() {
 func (*none) Needs() trinity.Needs { return trinity.Needs{} }
 
 // Advantages returns all groups unchanged.
-func (*none) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*none) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, trinity.Metrics{}, nil
 }

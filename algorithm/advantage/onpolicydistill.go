@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"errors"
 
 	"github.com/trinity-go/trinity"
@@ -35,7 +36,7 @@ func init() {
 func (*onPolicyDistill) Needs() trinity.Needs { return trinity.Needs{Batch: true, Teacher: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *onPolicyDistill) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *onPolicyDistill) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return distill(groups, "kl", func(student, teacher float64) (advantage, divergence float64) {
 		return a.KLCoef * (teacher - student), student - teacher
 	})

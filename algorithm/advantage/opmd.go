@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -38,7 +39,7 @@ func init() {
 func (*opmd) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *opmd) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *opmd) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return lessBaseline(groups, a.baseline)
 }
 

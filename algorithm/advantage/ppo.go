@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -47,6 +49,6 @@ func (a *ppo) Needs() trinity.Needs {
 	return trinity.Needs{Batch: true, Values: true, PenalizeKL: a.penalize}
 }
 
-func (a *ppo) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *ppo) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return a.actorCritic(groups, generalized(a.Gamma, a.Lam), whiten)
 }

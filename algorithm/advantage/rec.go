@@ -2,6 +2,7 @@ package advantage
 
 import (
 	"cmp"
+	"context"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -44,7 +45,7 @@ func init() {
 func (*rec) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *rec) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *rec) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	dropped := 0
 	kept, metrics, err := perGroup(groups, func(g trinity.Group, rewards []float64) []float64 {
 		out := map[int]bool{}

@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -22,6 +24,6 @@ func init() {
 func (*reinforce) Needs() trinity.Needs { return trinity.Needs{} }
 
 // Advantages implements trinity.Advantage.
-func (*reinforce) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*reinforce) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return perGroup(groups, func(_ trinity.Group, rewards []float64) []float64 { return rewards })
 }

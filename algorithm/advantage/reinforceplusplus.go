@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -40,7 +42,7 @@ func (a *reinforcePlusPlus) Needs() trinity.Needs {
 }
 
 // Advantages implements trinity.Advantage.
-func (a *reinforcePlusPlus) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *reinforcePlusPlus) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	kept, batch, err := sampled(groups, metrics)
 	if err != nil {

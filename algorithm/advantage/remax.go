@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -41,7 +42,7 @@ func (a *remax) Needs() trinity.Needs {
 }
 
 // Advantages implements trinity.Advantage.
-func (a *remax) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *remax) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	all, _, err := sampled(groups, metrics)
 	if err != nil {

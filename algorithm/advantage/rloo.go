@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -32,7 +34,7 @@ func init() {
 func (*rloo) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (*rloo) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*rloo) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return perGroup(groups, leaveOneOut)
 }
 

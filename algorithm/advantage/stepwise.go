@@ -1,6 +1,8 @@
 package advantage
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -45,7 +47,7 @@ func newStepWiseGRPO() *stepWiseGRPO { return &stepWiseGRPO{scaling: newScaling(
 func (*stepWiseGRPO) Needs() trinity.Needs { return trinity.Needs{Group: true, Steps: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *stepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *stepWiseGRPO) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"experience_count": 0, "filtered_count": 0, "invalid_count": 0, "skipped_group_ratio": 0}
 	var runs [][]run
 	var valid []trinity.Group

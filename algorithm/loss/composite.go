@@ -47,11 +47,17 @@ func (c *Composite) Streams() trinity.Streams {
 	if _, ok := c.Policy.(Scorer); ok {
 		return trinity.Streams{Score: true}
 	}
-	s := trinity.Streams{Entropy: c.Bonus != nil}
+	s := trinity.Streams{Entropy: c.Bonus != nil || c.readsEntropy()}
 	if p, ok := c.Policy.(Comparer); ok {
 		s.Divergence = p.Compares()
 	}
 	return s
+}
+
+// readsEntropy reports whether the policy loss reads Input.Entropy.
+func (c *Composite) readsEntropy() bool {
+	p, ok := c.Policy.(interface{ readsEntropy() bool })
+	return ok && p.readsEntropy()
 }
 
 // Loss implements trinity.Loss.
@@ -78,7 +84,7 @@ func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	for i, g := range unpack[float32](b.Experiences, in.Logprob.Grad()) {
 		grads[i].Logprob = g
 	}
-	if c.Bonus != nil && c.Bonus.Coef() != 0 {
+	if c.Bonus != nil && c.Bonus.Coef() != 0 || c.readsEntropy() {
 		for i, g := range unpack[float32](b.Experiences, in.Entropy.Grad()) {
 			grads[i].Entropy = g
 		}

@@ -47,4 +47,4 @@ func (e *entropyBonus) Of(in *Input, mode AggMode) tape.Stream {
 
 func (*noEntropy) Coef() float64 { return 0 }
 
-func (*noEntropy) Of(in *Input, _ AggMode) tape.Stream { return in.Tape.Zero() }
+func (*noEntropy) Of(in *Input, _ AggMode) tape.Stream { return in.Tape.Value(0) }

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -120,7 +121,8 @@ func mismatched(prompt, answer *trinity.Experience, longest int) *trinity.Experi
 }
 
 // Prepare implements Prober. It computes z0 of the step.
-func (k *kto) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+func (k *kto) Prepare(_ context.Context, b *trinity.Batch, now []trinity.TokenStats) error {
+	probes := b.Experiences
 	sum := 0.0
 	for i, e := range probes {
 		if len(e.RefLogprobs) != len(e.Mask) || len(now[i].Logprob) != len(e.Mask) {

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -65,8 +66,9 @@ func (m *m2po) Probes(whole []*trinity.Experience) []*trinity.Experience {
 }
 
 // Prepare implements Prober. It chooses the tokens to remove from the step.
-func (m *m2po) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
-	in, err := NewInput(new(tape.Tape), &trinity.Batch{Experiences: probes, Whole: probes}, now, trinity.Streams{})
+func (m *m2po) Prepare(_ context.Context, b *trinity.Batch, now []trinity.TokenStats) error {
+	probes := b.Experiences
+	in, err := NewInput(new(tape.Tape), b, now, trinity.Streams{})
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (p *preferences) prepared(t *testing.T, c preferenceCase) (l *Composite, ba
 			stats[i].Logprob[k] = float32(float64(lp) + c.Shift)
 		}
 	}
-	if err := l.Prepare(probes, stats); err != nil {
+	if err := l.Prepare(t.Context(), step(probes...), stats); err != nil {
 		t.Fatal(err)
 	}
 	return l, batch, now
@@ -230,7 +230,7 @@ func TestKTOEqualsValuesByHand(t *testing.T) {
 		for i, p := range probes {
 			p.RefLogprobs, stats[i] = []float32{0, -2 - c.kl}, at(-2)
 		}
-		if err := l.Prepare(probes, stats); err != nil || len(probes) != 2 {
+		if err := l.Prepare(t.Context(), step(probes...), stats); err != nil || len(probes) != 2 {
 			t.Fatalf("%d probes, %v", len(probes), err)
 		}
 		grads, m, err := l.Loss(whole(e), []trinity.TokenStats{now})
@@ -262,7 +262,7 @@ func TestKTOForgetsOldProbes(t *testing.T) {
 	for _, p := range probes {
 		p.RefLogprobs = []float32{0, -7}
 	}
-	if err := l.Prepare(probes, stats); err != nil {
+	if err := l.Prepare(t.Context(), step(probes...), stats); err != nil {
 		t.Fatal(err)
 	}
 	if _, m, _ := l.Loss(whole(e), []trinity.TokenStats{now}); m["kl"] != 7 {
@@ -307,12 +307,12 @@ func TestPreferencesReportBadInput(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := kto.Prepare([]*trinity.Experience{l}, []trinity.TokenStats{nowL}); err == nil ||
+	if err := kto.Prepare(t.Context(), step(l), []trinity.TokenStats{nowL}); err == nil ||
 		!strings.Contains(err.Error(), "0 of the reference model, want 2") {
 		t.Error(err)
 	}
 	w.RefLogprobs[1] = float32(math.Inf(-1))
-	if err := kto.Prepare([]*trinity.Experience{w}, []trinity.TokenStats{now}); err == nil ||
+	if err := kto.Prepare(t.Context(), step(w), []trinity.TokenStats{now}); err == nil ||
 		!strings.Contains(err.Error(), "the KL from the reference model") {
 		t.Error(err)
 	}
@@ -367,4 +367,9 @@ func TestPreferencesStayFinite(t *testing.T) {
 			}
 		}
 	}
+}
+
+// step returns an optimizer step in one batch.
+func step(exps ...*trinity.Experience) *trinity.Batch {
+	return &trinity.Batch{Step: 1, Experiences: exps, Whole: exps}
 }

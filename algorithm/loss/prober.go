@@ -1,6 +1,10 @@
 package loss
 
-import "github.com/trinity-go/trinity"
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+)
 
 // Needer is a policy loss that reads what the trainer must compute first, such as reference
 // log-probabilities.
@@ -36,10 +40,10 @@ type Prober interface {
 	// Probes returns the sequences whose log-probabilities Prepare needs: experiences of the step,
 	// or sequences made of their parts. If it returns none, the trainer does not call Prepare.
 	Probes(whole []*trinity.Experience) []*trinity.Experience
-	// Prepare receives the probes with their streams under the current weights, and with
-	// RefLogprobs if the run has a reference model. The results hold for the step, until the next
-	// call of Probes.
-	Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error
+	// Prepare receives the probes, as the experiences of a batch, with their streams under the
+	// current weights, and with RefLogprobs if the run has a reference model. The results hold for
+	// the step, until the next call of Probes.
+	Prepare(ctx context.Context, probes *trinity.Batch, now []trinity.TokenStats) error
 }
 
 var _ Prober = (*Composite)(nil)
@@ -59,9 +63,22 @@ func (c *Composite) Probes(whole []*trinity.Experience) []*trinity.Experience {
 }
 
 // Prepare implements Prober.
-func (c *Composite) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+func (c *Composite) Prepare(ctx context.Context, probes *trinity.Batch, now []trinity.TokenStats) error {
 	if p, ok := c.Policy.(Prober); ok {
-		return p.Prepare(probes, now)
+		return p.Prepare(ctx, probes, now)
+	}
+	return nil
+}
+
+// Open opens the terms that a run opens; see trinity.Advantage. The host is nil in a rehearsal, which
+// has no engine and starts no program.
+func (c *Composite) Open(host trinity.Host) error {
+	for _, term := range []any{c.Policy, c.KL, c.Bonus} {
+		if o, ok := term.(interface{ Open(trinity.Host) error }); ok {
+			if err := o.Open(host); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func look(t *testing.T, l *Composite, batch []*trinity.Experience, now []trinity
 	if len(probes) == 0 {
 		return
 	}
-	if err := l.Prepare(probes, stats); err != nil {
+	if err := l.Prepare(t.Context(), step(probes...), stats); err != nil {
 		t.Fatal(err)
 	}
 }

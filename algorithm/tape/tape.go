@@ -123,10 +123,8 @@ func (t *Tape) Fill(c float64) Stream {
 	return s
 }
 
-// Zero returns the single number 0, for a term that is switched off.
-func (t *Tape) Zero() Stream {
-	return t.add(node{kind: leaf, shape: single, a: -1, b: -1}, 1)
-}
+// Value returns a single number without a derivative, such as 0 for a term that is switched off.
+func (t *Tape) Value(c float64) Stream { return t.leaf(single, []float64{c}) }
 
 // Value returns the numbers of the stream. They belong to the tape: do not change them. They are
 // valid until Reset.

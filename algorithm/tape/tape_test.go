@@ -208,7 +208,7 @@ func TestUnusedVariableHasZeroGradient(t *testing.T) {
 	var tp Tape
 	tp.Reset([]int{1})
 	x := tp.Variable([]float64{3})
-	tp.Backward(tp.Zero())
+	tp.Backward(tp.Value(0))
 	if !near(x.Grad(), []float64{0}, 0) || tp.Fill(1).Grad() != nil {
 		t.Errorf("gradient %v", x.Grad())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -27,7 +28,7 @@ type MyMedian struct {
 func (m *MyMedian) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (m *MyMedian) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (m *MyMedian) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	var kept []trinity.Group
 	invalid := 0
 	for _, g := range groups {

@@ -32,6 +32,11 @@ type Described struct {
 	ComputeInTrainer bool     `json:"compute_in_trainer"`
 	SelectKeys       []string `json:"select_keys"`
 
+	// What a loss or an advantage takes, and of this what it cannot do without.
+	Takes []string `json:"takes"`
+	Needs []string `json:"needs"`
+	Pairs bool     `json:"pairs"` // a loss compares pairs, chosen and rejected in turn
+
 	Files []string `json:"files"` // of users, which the import has run
 }
 

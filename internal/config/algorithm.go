@@ -339,17 +339,17 @@ func (a *Algorithm) changes() trinity.Algorithm {
 	}
 }
 
-// policyLoss returns a policy loss with its defaults, nil if there is none of that name.
-func policyLoss(name string) any {
+// policyLoss returns the policy loss of an algorithm, nil if there is none of that name.
+func policyLoss(a *trinity.Algorithm) any {
 	if losses, ok := registry.Find("policy_loss_fn"); ok {
-		return losses.Default(name)
+		return losses.Default(a.PolicyLoss, a.PolicyLossArgs)
 	}
 	return nil
 }
 
 // policyNeeds returns what the policy loss needs from the trainer.
 func policyNeeds(a *trinity.Algorithm) trinity.Needs {
-	if in, ok := policyLoss(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
+	if in, ok := policyLoss(a).(interface{ Needs() trinity.Needs }); ok {
 		return in.Needs()
 	}
 	return trinity.Needs{}

@@ -222,7 +222,7 @@ type fakeSelector struct {
 	Tau         float64  `yaml:"tau"`
 }
 
-func (*fakeAdvantage) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*fakeAdvantage) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil
 }
 
@@ -231,7 +231,7 @@ func (*fakeAdvantage) Needs() trinity.Needs { return trinity.Needs{Group: true} 
 // fakeCritic is an advantage over token rewards that needs a critic's values.
 type fakeCritic struct{}
 
-func (*fakeCritic) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*fakeCritic) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil
 }
 func (*fakeCritic) Needs() trinity.Needs {
@@ -251,7 +251,7 @@ type fakeNone struct{}
 
 func (*fakeNone) Needs() trinity.Needs { return trinity.Needs{} }
 
-func (*fakeNone) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*fakeNone) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil
 }
 

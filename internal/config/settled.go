@@ -148,11 +148,11 @@ func (m *Method) settle(algorithm *Algorithm, w *Work, batch *Batch, plugin plug
 		m.Advantage, m.Needs = advantage, advantage.Needs()
 	}
 	policy := policyNeeds(p)
-	_, m.Compares = policyLoss(p.PolicyLoss).(interface{ Compares() trinity.Divergence })
-	_, m.Scores = policyLoss(p.PolicyLoss).(interface{ Scores() })
+	_, m.Compares = policyLoss(p).(interface{ Compares() trinity.Divergence })
+	_, m.Scores = policyLoss(p).(interface{ Scores() })
 	m.Distils = m.Needs.Teacher || policy.Teacher || m.Compares
 	weighed := weighs(p.KLLoss, p.KLLossArgs) || weighs(p.KLPenalty, p.KLPenaltyArgs)
-	advantages, says := policyLoss(p.PolicyLoss).(interface{ ReadsAdvantages() bool })
+	advantages, says := policyLoss(p).(interface{ ReadsAdvantages() bool })
 	m.Imitates = says && !advantages.ReadsAdvantages() && !m.Distils && !weighed
 	m.Reference = weighed || m.Needs.Reference || policy.Reference
 }

@@ -63,6 +63,7 @@ var shorter = []struct {
 	{"examples/frozen_lake/random_maps.yaml", oneStep},
 	{"examples/algorithms/grpo.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/own_reward/own_reward.yaml", "buffer.total_steps=2"},
+	{"examples/plugin_dir/run.yaml", "buffer.total_steps=2"},
 	{"examples/own_environment/own_environment.yaml", "buffer.total_steps=2"},
 	{"examples/monitoring/monitoring.yaml", "buffer.total_steps=2"},
 	{"examples/sweep/sweep.yaml", "buffer.total_steps=4 buffer.train_batch_size=16"}, // three rungs

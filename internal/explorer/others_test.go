@@ -99,7 +99,7 @@ func TestStatisticsAreThoseOfTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, _, err = grpo.Advantages(groups)
+	groups, _, err = grpo.Advantages(t.Context(), groups)
 	if err != nil {
 		t.Fatal(err)
 	}

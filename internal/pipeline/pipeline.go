@@ -123,8 +123,8 @@ func (p *Pipeline) parts() []Operator {
 // advantage adapts a trinity.Advantage to an operator.
 type advantage struct{ trinity.Advantage }
 
-func (a advantage) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	return a.Advantages(groups)
+func (a advantage) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return a.Advantages(ctx, groups)
 }
 
 // merge adds m to metrics. It sums counts, such as filtered_count, over the parts of the pipeline.

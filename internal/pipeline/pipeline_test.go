@@ -20,8 +20,10 @@ type part func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error)
 func (p part) Process(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return p(g)
 }
-func (p part) Advantages(g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return p(g) }
-func (part) Needs() trinity.Needs                                                     { return trinity.Needs{} }
+func (p part) Advantages(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return p(g)
+}
+func (part) Needs() trinity.Needs { return trinity.Needs{} }
 
 func first(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups[:1], trinity.Metrics{"filtered_count": float64(len(groups) - 1), "reward_diff/mean": 1}, nil

@@ -318,7 +318,7 @@ type rescored struct {
 func (r rescored) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	taken, err := r.Source.Take(ctx, want)
 	if err == nil {
-		taken.Groups, _, err = r.advantage.Advantages(taken.Groups)
+		taken.Groups, _, err = r.advantage.Advantages(ctx, taken.Groups)
 	}
 	return taken, err
 }

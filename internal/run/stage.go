@@ -47,9 +47,14 @@ func open(cfg *settle.Stage, opts Options) (*stage, error) {
 	log := record.NewLog(cfg.Settled, record.LogOptions{
 		Say: opts.Say, Console: opts.Console, Quiet: opts.Quiet, Brief: opts.Brief, Activity: opts.activity,
 	}, cfg.Text.Tokenizer())
+	offers := host.New(cfg, log.Say, log.Scrub.Writer)
+	if cfg.Objective != nil {
+		if err := offers.Give(cfg.Objective.Advantage, cfg.Objective.Loss); err != nil {
+			return nil, err
+		}
+	}
 	return &stage{
-		Stage: cfg, data: cfg.Reader(log.Say), say: log.Say, log: log,
-		available: int64(place.Machine().Available), host: host.New(cfg, log.Say, log.Scrub.Writer),
+		Stage: cfg, data: cfg.Reader(log.Say), say: log.Say, log: log, available: int64(place.Machine().Available), host: offers,
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: log.Say},
 	}, nil
 }
@@ -100,7 +105,7 @@ func (s *stage) tempo() *explorer.Tempo {
 
 // pipeline opens the pipeline of the stage's explorer. The stage closes it.
 func (s *stage) pipeline(ctx context.Context) (err error) {
-	s.process, err = s.pipelines.Pipeline(ctx, &s.data, s.log.Tracer(), s.log.Account)
+	s.process, err = s.pipelines.Pipeline(ctx, &s.data, s.host.Give, s.log.Tracer(), s.log.Account)
 	return err
 }
 

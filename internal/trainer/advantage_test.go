@@ -21,7 +21,7 @@ type advantage struct {
 
 func (a advantage) Needs() trinity.Needs { return a.needs }
 
-func (a advantage) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a advantage) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return a.score(groups)
 }
 

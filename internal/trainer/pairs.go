@@ -42,6 +42,7 @@ func (u *updater) probe(ctx context.Context, step int64, mini []*trinity.Experie
 			return err
 		}
 	}
+	whole := &trinity.Batch{Step: step, Experiences: probes, Whole: probes}
 	var now []trinity.TokenStats
 	micros, err := microBatches(u.Engine, probes, u.microTokens, 1)
 	if err != nil {
@@ -54,5 +55,5 @@ func (u *updater) probe(ctx context.Context, step int64, mini []*trinity.Experie
 		}
 		now = append(now, stats...)
 	}
-	return p.Prepare(probes, now)
+	return p.Prepare(ctx, whole, now)
 }

@@ -26,15 +26,15 @@ func (p *pairing) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	return p.probes(whole)
 }
 
-func (p *pairing) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+func (p *pairing) Prepare(_ context.Context, probes *trinity.Batch, now []trinity.TokenStats) error {
 	sum := 0.0
-	for i, e := range probes {
+	for i, e := range probes.Experiences {
 		sum += float64(now[i].Logprob[1])
 		if e.RefLogprobs != nil {
 			sum -= float64(e.RefLogprobs[1])
 		}
 	}
-	p.seen = append(p.seen, fmt.Sprintf("prepared with %d: %.3f", len(probes), sum))
+	p.seen = append(p.seen, fmt.Sprintf("prepared with %d: %.3f", len(probes.Experiences), sum))
 	return nil
 }
 

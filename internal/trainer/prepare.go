@@ -52,7 +52,7 @@ func (t *Trainer) prepare(
 	if t.opts.Advantage == nil {
 		return exps, nil
 	}
-	kept, m, err := t.opts.Advantage.Advantages(groups)
+	kept, m, err := t.opts.Advantage.Advantages(ctx, groups)
 	if err != nil {
 		return nil, fmt.Errorf("advantage: %w", err)
 	}

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -112,7 +113,7 @@ type dropFirst struct{}
 
 func (dropFirst) Needs() trinity.Needs { return trinity.Needs{Batch: true} }
 
-func (dropFirst) Advantages(groups []trinity.Group) (kept []trinity.Group, _ trinity.Metrics, _ error) {
+func (dropFirst) Advantages(_ context.Context, groups []trinity.Group) (kept []trinity.Group, _ trinity.Metrics, _ error) {
 	for _, g := range groups {
 		kept = append(kept, g[1:])
 	}

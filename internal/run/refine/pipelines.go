@@ -185,10 +185,10 @@ func CheckDatasets(cfg *config.Settled, leaves func(path string) bool) error {
 	return nil
 }
 
-// Pipeline opens the pipeline: the operators and, if the trainer does not compute it, the advantage. account gets its
-// steps for the ledger of a role.
+// Pipeline opens the pipeline: the operators and, if the trainer does not compute it, the advantage. give gives operators
+// what the stage offers. account gets its steps for the ledger of a role.
 func (s *Pipelines) Pipeline(
-	ctx context.Context, r *feed.Reader, tracer trinity.Tracer, account func(role string, step ledger.Step) error,
+	ctx context.Context, r *feed.Reader, give func(...any) error, tracer trinity.Tracer, account func(role string, step ledger.Step) error,
 ) (p *pipeline.Pipeline, err error) {
 	cfg := &s.cfg.DataProcessor.ExperiencePipeline
 	p = &pipeline.Pipeline{Advantage: r.Objective.InPipeline(), Say: r.Say, Tracer: tracer}
@@ -211,6 +211,9 @@ func (s *Pipelines) Pipeline(
 		}
 		if u, ok := op.(datajuicer.User); ok {
 			u.UseService(s.juicer)
+		}
+		if err := give(op); err != nil {
+			return p, err
 		}
 		p.Operators = append(p.Operators, pipeline.Operator{Name: o.Name, Operator: op})
 	}

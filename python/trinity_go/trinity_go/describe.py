@@ -64,7 +64,7 @@ def _a(word: str) -> str:
 
 def base_of(target: Any) -> str | None:
     """Return the name of the base that says of which kind a class is, None if it has none."""
-    bases = inspect.getmro(target)[::-1] if inspect.isclass(target) else ()
+    bases = inspect.getmro(target) if inspect.isclass(target) else ()
     return next((base.__name__ for base in bases if base.__name__ in BASES), None)
 
 

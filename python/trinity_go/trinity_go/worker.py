@@ -8,9 +8,12 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import compat, describe, plugin_dirs, rewards, rollouts, said, wire
+from . import advantages, compat, describe, losses, operators, plugin_dirs, rewards, rollouts, said, wire
 
 CHECKS: dict[str, describe.Check] = {
+    "advantage": advantages.describe,
+    "loss": losses.describe,
+    "operator": operators.describe,
     "reward": rewards.describe,
     "workflow": rollouts.describe,
 }
@@ -32,11 +35,15 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     handlers: dict[str, wire.Handler] = {
         "describe": lambda question: describe.describe(question, CHECKS),
         "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
+        "advantage": advantages.advantage,
+        "loss": losses.loss,
+        "operate": operators.operate,
         "reward": rewards.reward,
         "rollout": rollouts.rollout,
         "group": rollouts.group,
     }
     rollouts.at_once = options["concurrency"]
     wire.Server(handlers, answers, options["concurrency"]).run(questions)
+    operators.close()
     lines.end()
     os._exit(0)  # threads that run on would keep the process

@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("python",
+		"An operator of yours in Python: a class with process(exps), such as ExperienceOperator and ExperienceOperatorV1 of Trinity-RFT, "+
+			"or a function of exps. name: my.module.Filter names it as well; args are then its arguments. It gets the experiences of a step "+
+			"and returns those to keep, and metrics: it may drop, order and repeat them, and change reward, action_mask, advantages, returns, "+
+			"metrics and info, but no tokens. It is kept over the steps. The section python of the configuration says which Python runs it. "+
+			"Metrics: filtered_count, and those that it returns.",
+		func() trinity.Operator { return &pythonOperator{Timeout: 600, Python: bridge.DefaultPlugins()} })
+	registry.Operators.Elsewhere("python", "class")
+}
+
+// pythonOperator edits a step with a class or a function in a process of Python.
+type pythonOperator struct {
+	Class   string         `yaml:"class" required:"name a class, such as my.module.Filter" doc:"package.module.Name, or file.py:Name"`
+	Args    map[string]any `yaml:"args" doc:"arguments of the class, or of the function beside exps"`
+	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for one step, besides those for imports (python.start_timeout)"`
+	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
+
+	host trinity.Host
+	told map[string]bool // metrics that are left out
+}
+
+// Validate checks that the class exists and takes the arguments.
+func (p *pythonOperator) Validate() error {
+	if p.Class == "" {
+		return nil // the tag required reports it
+	}
+	if p.Args == nil {
+		p.Args = map[string]any{}
+	}
+	_, err := p.Python.Describe("operator", p.Class, p.Args)
+	if err == nil {
+		return nil
+	}
+	key := "class"
+	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
+		key = told.Kind // the argument
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
+// Open gives the operator what a run offers.
+func (p *pythonOperator) Open(host trinity.Host) error {
+	p.host, p.told = host, map[string]bool{}
+	return nil
+}
+
+// Process implements [trinity.Operator].
+func (p *pythonOperator) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	if p.host == nil {
+		return nil, nil, fmt.Errorf("%s: only a run can start Python", p.Class)
+	}
+	body := map[string]any{"args": p.Args, "experiences": bridge.Experiences(groups)}
+	var edits bridge.Edits
+	if err := p.Python.Ask(ctx, p.host, bridge.Question{Do: "operate", Name: p.Class, Body: body, Timeout: p.Timeout}, &edits); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
+	}
+	for _, name := range edits.LeftOut {
+		if !p.told[name] {
+			p.told[name] = true
+			p.host.Say(fmt.Sprintf("operator %s: the metric %s is no finite number, and is left out", p.Class, name))
+		}
+	}
+	had := 0
+	for _, g := range groups {
+		had += len(g)
+	}
+	kept, err := edits.Apply(groups)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
+	}
+	metrics := trinity.Metrics{"filtered_count": float64(max(0, had-len(edits.Experiences)))}
+	metrics.Merge("", edits.Metrics)
+	return kept, metrics, nil
+}

@@ -1,0 +1,161 @@
+package operator
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// inPython returns an operator that a host has opened.
+func inPython(t *testing.T, host trinity.Host, class string, own args, section args) (trinity.Operator, error) {
+	t.Helper()
+	bridge.Allow()
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	dir, err := filepath.Abs("testdata/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := args{"path": []any{dir}}
+	for key, value := range section {
+		python[key] = value
+	}
+	if own == nil {
+		own = args{}
+	}
+	op, err := registry.Operators.Build("python", map[string]any{"class": class, "args": own, "python": python})
+	if err == nil {
+		err = op.(interface{ Open(trinity.Host) error }).Open(host)
+	}
+	return op, err
+}
+
+func pythonStep() []trinity.Group {
+	one := func(task string, run int, reward float64, valid bool) *trinity.Experience {
+		return &trinity.Experience{
+			ID: trinity.ExperienceID{Step: 4, Task: task, Run: run}, Tokens: []int32{7, 8, 9, 10}, Mask: []bool{false, true, false, true},
+			Logprobs: []float32{0, -1, 0, -2}, PromptLen: 1,
+			Reward:   trinity.Reward{Value: reward, Valid: valid, Parts: map[string]float64{"a": reward}},
+			Versions: [2]int64{2, 3}, Info: map[string]any{"kept": int64(1) << 60},
+		}
+	}
+	return []trinity.Group{
+		{one("a", 0, 1, true), one("a", 1, -1, true)},
+		{one("b", 0, 0, false), one("b", 1, 0, true), one("b", 2, 2, true)},
+	}
+}
+
+func told(groups []trinity.Group) string {
+	var lines []string
+	for _, g := range groups {
+		var ids []string
+		for _, e := range g {
+			ids = append(ids, fmt.Sprintf("%s %v", e.ID, e.Reward.Value))
+		}
+		lines = append(lines, strings.Join(ids, ", "))
+	}
+	return strings.Join(lines, "; ")
+}
+
+func TestOperatorsInPython(t *testing.T) {
+	host := trinitytest.Programs(t)
+	op, err := inPython(t, host, "own_operators.Edit", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := 1; step <= 2; step++ {
+		kept, m, err := op.Process(t.Context(), pythonStep())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "4/b/2/0 2.5, 4/b/1/0 0.5, 4/b/0/0 0; 4/a/1/0 0, 4/a/0/0 1.5; 4/a/2/0 1.5, 4/a/3/0 0"
+		if got := told(kept); got != want {
+			t.Errorf("kept %s\nwant %s", got, want)
+		}
+		if m["steps"] != float64(step) || m["filtered_count"] != 0 || len(m) != 2 {
+			t.Errorf("metrics %v", m)
+		}
+		e := kept[0][0]
+		if fmt.Sprint(e.Advantages, e.Mask, e.Metrics, e.Info["kept"], e.Info["seen"], e.Reward.Parts) !=
+			fmt.Sprintf("[0 0 0 2.5] [false false false true] map[length:3] %d map[prepared:1 steps:%d version:3] map[a:2]", int64(1)<<60, step) {
+			t.Errorf("%+v", *e)
+		}
+		if _, written := e.Info["model_version"]; written {
+			t.Error("info has what was only offered")
+		}
+		if r := kept[1][0].Reward; r.Valid || r.Reason != "own_operators.Edit took it away" {
+			t.Errorf("%+v", r)
+		}
+	}
+	op, err = inPython(t, host, "own_operators.even", args{"keep": 3}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, m, err := op.Process(t.Context(), pythonStep())
+	if err != nil || told(kept) != "4/a/0/0 1, 4/a/1/0 -1; 4/b/0/0 0" || m["filtered_count"] != 2 {
+		t.Errorf("%s, %v, %v", told(kept), m, err)
+	}
+}
+
+func TestOperatorsInPythonThatFail(t *testing.T) {
+	host := trinitytest.Programs(t)
+	for how, want := range map[string]string{
+		"new":        "own_operators.Wrong: experience 0 that it returned is a str and none of those that it got",
+		"tokens":     "own_operators.Wrong: tokens of experience 0 that it returned (4/a/0) were changed",
+		"mask":       "own_operators.Wrong: experience 4/a/1/0: action_mask names token 2, which the policy did not sample",
+		"advantages": "own_operators.Wrong: experience 4/a/0/0: advantages: there are 1, want 3, one for each token after the prompt",
+		"nan":        "own_operators.Wrong: experience 4/a/0/0: advantages: that of token 1 is NaN, want a finite number",
+		"info":       "own_operators.Wrong: an entry of info is no JSON: ",
+		"raise":      "own_operators.Wrong: ValueError: odd; own_operators.py:",
+	} {
+		op, err := inPython(t, host, "own_operators.Wrong", args{"how": how}, nil)
+		if err == nil {
+			_, _, err = op.Process(t.Context(), pythonStep())
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s", how, err, want)
+		}
+	}
+	for class, want := range map[string]string{
+		"own_operators.None_":    "operator python: class: own_operators.None_ has no method process(exps)",
+		"own_operators.deepcopy": "",
+	} {
+		if _, err := inPython(t, host, class, nil, nil); want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %v\nwant %s", class, err, want)
+		}
+	}
+}
+
+func TestCompatOperators(t *testing.T) {
+	host := trinitytest.Programs(t)
+	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	for class, c := range map[string]struct {
+		own  args
+		want string
+	}{
+		"trinity.buffer.operators.filters.reward_filter.RewardFilter": {args{"threshold": 0.5}, "4/a/0/0 1; 4/b/2/0 2"},
+		"trinity.buffer.operators.filters.reward_filter.InvalidRewardFilter": {nil,
+			"4/a/0/0 1, 4/a/1/0 -1; 4/b/1/0 0, 4/b/2/0 2"},
+	} {
+		op, err := inPython(t, host, class, c.own, section)
+		if err != nil {
+			t.Errorf("%s: %v", class, err)
+			continue
+		}
+		groups := pythonStep()
+		if strings.HasSuffix(class, ".RewardFilter") {
+			groups[1] = groups[1][1:] // it compares rewards, and None with a number is an error there
+		}
+		if kept, _, err := op.Process(t.Context(), groups); err != nil || told(kept) != c.want {
+			t.Errorf("%s: %s, %v\nwant %s", class, told(kept), err, c.want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+"""Makes instances of classes of users: what they take, and what a configuration gives them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, TypeVar
+
+from .describe import check_arguments, defaults, meant
+from .wire import Told
+
+T = TypeVar("T")
+
+
+def parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Return the parameters that have names, and whether the target takes any other name, too."""
+    try:
+        takes = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return {}, True
+    named = {p.name: p for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return named, any(p.kind is p.VAR_KEYWORD for p in takes)
+
+
+def make(name: str, target: Any, args: Mapping[str, Any]) -> Any:
+    """Return an instance of a class, with the arguments of a configuration over its default_args. Raises Told if it takes
+    others."""
+    check_arguments(name, target, args)
+    return target(**(defaults(target) | dict(args)))
+
+
+def check_function(name: str, target: Any, args: Mapping[str, Any], own: Iterable[str]) -> None:
+    """Check the arguments of a configuration against those of a function, which gets others, among them own, of the run."""
+    takes, takes_all = parameters(target)
+    for given in args:
+        if given in own:
+            raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
+        if given not in takes and not takes_all:
+            raise Told(
+                f"{name} has no argument {given}{meant(given, [n for n in takes if n not in own])}", f"args.{given}"
+            )
+
+
+def modules_of(target: Any) -> list[ModuleType]:
+    """Return the modules in which a function, or a class and its bases, are written."""
+    owners = target.__mro__ if inspect.isclass(target) else [target]
+    return [sys.modules[o.__module__] for o in owners if getattr(o, "__module__", None) in sys.modules]
+
+
+def library_of(target: Any) -> str:
+    """Return the library whose arrays a function or a class of users computes with: the one that its modules import."""
+    for library in ("torch", "numpy"):
+        for module in modules_of(target):
+            for value in vars(module).values():
+                owner = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+                if isinstance(owner, str) and owner.partition(".")[0] == library:
+                    return library
+    return ""
+
+
+class Kept:
+    """Keeps what is made for a name and its arguments, as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def get(self, make: Callable[[str, Mapping[str, Any]], T], name: str, args: Mapping[str, Any]) -> T:
+        """Return what make has returned for the name and the arguments."""
+        key = json.dumps([make.__module__, make.__qualname__, name, args], sort_keys=True)
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = make(name, args)
+            made: T = self._made[key]
+            return made
+
+    def all(self) -> list[Any]:
+        """Return all that was made."""
+        with self._lock:
+            return list(self._made.values())
+
+
+kept = Kept()

@@ -1,0 +1,222 @@
+"""Operators of users, which edit the experiences of a step: what they get, and what became of it."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import copy
+import functools
+import inspect
+import json
+import logging
+import math
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from . import names
+from .classes import check_function, kept, make, parameters
+from .compat.experience import EID, Experience
+from .wire import Told, pack, plain, unpack
+
+_log = logging.getLogger("trinity_go.operators")
+_BY_TOKEN = ("logprobs", "advantages", "returns", "teacher_logprobs")
+
+
+def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Say nothing more of an operator. Raises Told if its arguments are wrong."""
+    Operator(name, args)
+    return {}
+
+
+class Operator:
+    """A function, or an instance of a class, with the arguments of a configuration."""
+
+    kind, method = "operator", "process"
+
+    def __init__(self, name: str, args: Mapping[str, Any]) -> None:
+        self.name, self.target = name, names.find(name, self.kind)
+        if not callable(self.target):
+            raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
+        self.made: Any = None
+        self.lock = threading.Lock()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        if inspect.isclass(self.target):
+            self.made = make(name, self.target, args)
+            self.call = self.method_of(self.made)
+            if callable(getattr(self.made, "set_auxiliary_model", None)):
+                self.made.set_auxiliary_model({})
+        else:
+            first = next(iter(parameters(self.target)[0]), "exps")
+            check_function(name, self.target, args, [first])
+            self.call = functools.partial(self.target, **args)
+
+    def method_of(self, made: Any) -> Callable[..., Any]:
+        """Return the method that gets experiences."""
+        if not callable(getattr(made, self.method, None)):
+            raise Told(f"{self.name} has no method {self.method}(exps)")
+        method: Callable[..., Any] = getattr(made, self.method)
+        return method
+
+    def __call__(self, question: Mapping[str, Any]) -> Any:
+        """Return the answer to a question about a step, or a coroutine that does."""
+        exps = [_read(sent) for sent in question["experiences"]]
+        if inspect.iscoroutinefunction(self.call) or inspect.iscoroutinefunction(getattr(self.made, "prepare", None)):
+            return self._later(exps, question["experiences"])
+        with self.lock:
+            return self._answer(self.call(exps), question["experiences"])
+
+    async def _later(self, exps: list[Experience], sent: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        if self.loop is None:
+            self.loop = asyncio.get_running_loop()
+            if callable(getattr(self.made, "prepare", None)):
+                await _awaited(self.made.prepare())
+        return self._answer(await _awaited(self.call(exps)), sent)
+
+    def close(self) -> None:
+        """Let a class close what it has opened."""
+        close = getattr(self.made, "close", None)
+        if not callable(close):
+            return
+        closing = close()
+        if inspect.isawaitable(closing):
+            loop = self.loop or asyncio.new_event_loop()
+            if loop.is_running():
+                asyncio.run_coroutine_threadsafe(_awaited(closing), loop).result(timeout=5)
+            else:
+                loop.run_until_complete(_awaited(closing))
+
+    def _answer(self, result: Any, sent: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        exps, metrics = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+        if not isinstance(exps, Iterable) or not isinstance(metrics, Mapping):
+            raise Told(f"it returned a {type(exps).__name__}: want a list of experiences, and a dict of metrics")
+        edits = [_edit(i, e, sent, self.name) for i, e in enumerate(exps)]
+        numbers, left_out = measured(metrics)
+        return {"experiences": edits, "metrics": numbers, "left_out": left_out}
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if isinstance(value, Awaitable) else value
+
+
+def measured(metrics: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
+    """Return the finite numbers among metrics, and the names of the others."""
+    good: dict[str, float] = {}
+    left_out = []
+    for name, value in metrics.items():
+        number = number_of(value)
+        if number is None:
+            left_out.append(str(name))
+        else:
+            good[str(name)] = number
+    return good, left_out
+
+
+def number_of(value: Any) -> float | None:
+    """Return a finite number; None for anything else."""
+    try:
+        number = float(value.detach() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _read(sent: Mapping[str, Any]) -> Experience:
+    """Return an experience as classes of Trinity-RFT read it."""
+    streams: dict[str, Any] = {name: unpack(sent[name]) for name in _BY_TOKEN if name in sent}
+    e = Experience(
+        eid=EID(batch=sent["batch"], task=sent["task"], run=sent["run"], step=sent["turn"], suffix=str(sent["index"])),
+        tokens=unpack(sent["tokens"], "i"),
+        prompt_length=sent["prompt_length"],
+        action_mask=unpack(sent["mask"], "b"),
+        reward=sent.get("reward"),
+        truncate_status=sent["truncated"] or None,
+        info=copy.deepcopy(sent["info"]),
+        metrics=dict(sent["metrics"]),
+        prompt_text=sent["prompt"] or None,
+        response_text=sent["response"] or None,
+        **streams,
+    )
+    e.__dict__["sent_as"] = sent["index"]  # a copy of it has this, too
+    return e
+
+
+def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """Return what was changed in an experience that came back."""
+    at = getattr(e, "__dict__", {}).get("sent_as")
+    if at is None:
+        raise Told(
+            f"experience {i} that it returned is a {type(e).__name__} and none of those that it got: it may drop, change, order "
+            "and repeat them"
+        )
+    was = sent[at]
+    tokens = pack(_list(e.tokens), "i")
+    if tokens != was["tokens"] or e.prompt_length != was["prompt_length"]:
+        raise Told(
+            f"tokens of experience {i} that it returned ({e.eid.rid}) were changed: they are those that the policy sampled"
+        )
+    out: dict[str, Any] = {"index": at}
+    reward = None if e.reward is None else number_of(e.reward)
+    if reward is None and "reward" in was:
+        out |= {"reward": None, "reason": f"{name} took it away"}
+    elif reward is not None and reward != was.get("reward"):
+        out["reward"] = reward
+    for stream in ("advantages", "returns"):
+        value = getattr(e, stream)
+        if value is not None and (packed := packed_of(value, stream)) != was.get(stream):
+            out[stream] = packed
+    if e.action_mask is not None:
+        mask = pack([bool(v) for v in _list(e.action_mask)], "b")
+        if mask != was["mask"]:
+            out["mask"] = mask
+    if (e.truncate_status or "") != was["truncated"]:
+        out["truncated"] = e.truncate_status or ""
+    out["metrics"] = {n: v for n, v in measured(e.metrics or {})[0].items() if v != was["metrics"].get(n)}
+    out["info"] = {str(n): v for n, v in (e.info or {}).items() if _text(v) != _text(was["info"].get(n, _missing))}
+    return out
+
+
+_missing = object()
+
+
+def _text(value: Any) -> str:
+    """Return a value as JSON, to compare it and to see that it is some."""
+    if value is _missing:
+        return ""
+    try:
+        return json.dumps(value, default=plain, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Told(f"an entry of info is no JSON: {error}") from None
+
+
+def packed_of(value: Any, name: str) -> str:
+    """Return numbers of tokens in the form of the wire."""
+    values = _list(value)
+    try:
+        return pack(values)
+    except (TypeError, ValueError, OverflowError):
+        raise Told(f"{name} has {values[0]!r:.40}: want a number for each token of the response") from None
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, array.array):
+        return value.tolist()
+    values = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(values, (list, tuple)):
+        raise Told(f"it has a {type(value).__name__} where numbers of tokens belong")
+    return list(values)
+
+
+def operate(question: dict[str, Any]) -> Any:
+    """Answer a question {"name": …, "args": {…}, "experiences": […]}."""
+    return kept.get(Operator, question["name"], question["args"])(question)
+
+
+def close() -> None:
+    """Close what classes have opened, because the run ends."""
+    for made in kept.all():
+        if isinstance(made, Operator):
+            try:
+                made.close()
+            except BaseException as error:
+                _log.warning("%s: close: %s: %s", made.name, type(error).__name__, error)
