@@ -104,6 +104,19 @@ def test_a_task() -> None:
     assert Task.of({"row": {"prompt.x": 1}, "format": {"prompt_key": "prompt.x"}}, {}).task_desc == 1
 
 
+def test_adapters_name_functions() -> None:
+    task = Task.of({}, {"workflow_func": "json.dumps", "judge_func": max, "other": "json.dumps"})
+    assert (
+        task.workflow_args["workflow_func"]([1]),
+        task.workflow_args["judge_func"],
+        task.workflow_args["other"],
+    ) == (
+        "[1]",
+        max,
+        "json.dumps",
+    )
+
+
 def test_a_simple_workflow() -> None:
     model = Model()
     w = Task.of(ASSIGNMENT, {}, SimpleWorkflow).to_workflow(model)  # type: ignore[arg-type]

@@ -26,6 +26,10 @@ MATH_PROMPT = (
 )
 
 
+# The arguments of adapters that name functions of users.
+_FUNCTIONS = ("workflow_func", "judge_func")
+
+
 @dataclass
 class Task(dict):  # type: ignore[type-arg] # some classes ask isinstance(task, dict)
     """A row of a taskset, and what the configuration says of its rollouts."""
@@ -53,7 +57,7 @@ class Task(dict):  # type: ignore[type-arg] # some classes ask isinstance(task, 
             repeat_times=assignment.get("repeat_times"),
             format_args=_section(FormatConfig, assignment.get("format")),
             rollout_args=_section(GenerationConfig, assignment.get("rollout_args")),
-            workflow_args=dict(args),
+            workflow_args={k: find(v) if k in _FUNCTIONS and isinstance(v, str) else v for k, v in args.items()},
             reward_fn_args=dict(assignment.get("reward_fn_args") or {}),
             is_eval=bool(assignment.get("eval")),
             reward_fn=_reward_of(assignment.get("reward_fn")),
