@@ -45,6 +45,7 @@ var exempt = []exemption{
 	{regexp.MustCompile(`^go run -C \.ci/site \. `), "TestSiteHasEveryPage runs it", nil},
 	{regexp.MustCompile(`^docker `), "it needs the network", nil},
 	{regexp.MustCompile(`^BASE=here bash \.ci/image$`), "it needs root and buildah, and compiles for minutes", nil},
+	{regexp.MustCompile(`^python3 examples/python/`), "it needs the wheel; TestPythonExamples runs it", isFile},
 	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; the repository has its results", nil},
 }
 

@@ -415,3 +415,8 @@ def _seed(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(seed % 2**63)
+
+
+def forget() -> None:
+    with _lock:
+        _kept.clear()
