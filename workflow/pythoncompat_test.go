@@ -163,15 +163,21 @@ func compareKept(t *testing.T, file string, trained []*trinity.Experience, n int
 		if err := json.Unmarshal([]byte(line), &own); err != nil {
 			t.Fatal(err)
 		}
-		e := trained[i]
-		if !slices.Equal(own.Tokens, e.Tokens) || own.Reward != e.Reward.Value || !e.Reward.Valid {
-			t.Errorf("experience %d is %s, and what is trained is %v with %+v", i, line, e.Tokens, e.Reward)
+		// What is trained is in the order of the tree of calls.
+		found := slices.IndexFunc(trained, func(e *trinity.Experience) bool { return slices.Equal(own.Tokens, e.Tokens) })
+		if found < 0 {
+			t.Errorf("experience %d is not trained: %s", i, line)
+			continue
+		}
+		e := trained[found]
+		if trained = slices.Delete(trained, found, found+1); own.Reward != e.Reward.Value || !e.Reward.Valid {
+			t.Errorf("experience %d is %s, and what is trained has %+v", i, line, e.Reward)
 			continue
 		}
 		for at := range e.Tokens {
 			learns := at >= own.Prompt && own.Mask[at-own.Prompt]
 			if learns != e.Mask[at] || learns && math.Float32bits(own.Logprobs[at-own.Prompt]) != math.Float32bits(e.Logprobs[at]) {
-				t.Errorf("experience %d is %s, and token %d has mask %v, log-probability %v", i, line, at, e.Mask[at], e.Logprobs[at])
+				t.Errorf("token %d of experience %d has mask %v and log-probability %v, and not those of %s", at, i, e.Mask[at], e.Logprobs[at], line)
 				break
 			}
 		}
