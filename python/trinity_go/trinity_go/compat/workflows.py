@@ -96,7 +96,10 @@ def _section(kind: Any, given: Any) -> Any:
 
 
 def _index(given: Any) -> dict[str, Any]:
-    return dict(given) if isinstance(given, Mapping) else {} if given is None else {"index": given, "taskset_id": 0}
+    """Return which row a task is, also by the names there."""
+    if not isinstance(given, Mapping):
+        return {} if given is None else {"index": given, "taskset_id": 0}
+    return {"taskset_id": given.get("taskset", 0), **given}
 
 
 def _reward_of(name: Any) -> Any:
