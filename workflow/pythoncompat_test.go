@@ -83,7 +83,7 @@ func (scores) Ask(context.Context, []trinity.Message, trinity.AskOptions) (trini
 // What a class of Trinity-RFT returns is what is trained: the same ids, mask and reward, and the same bits of log-probabilities.
 func TestCompatClassesOfTrinityRFT(t *testing.T) {
 	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "openai", "gymnasium", "math_verify", "agentscope")
-	auto := map[string]any{"required_tools": "auto"}
+	auto, judge := map[string]any{"required_tools": "auto"}, map[string]any{"auxiliary_models": []any{"judge"}}
 	for _, c := range []struct {
 		class, says string
 		args, more  map[string]any
@@ -95,7 +95,10 @@ func TestCompatClassesOfTrinityRFT(t *testing.T) {
 		{class: "frozen_lake_workflow", says: "```Right```", args: map[string]any{"desc": []any{"SFFF", "FFFF", "FFFG"}}, experiences: 3},
 		{class: "Steps", says: "three", experiences: 9},
 		{class: "agentscope_react_workflow", says: "five", args: map[string]any{"type": "gsm8k"}, more: auto, experiences: 33},
-		{class: "math_ruler_workflow", says: "", more: map[string]any{"auxiliary_models": []any{"judge"}}, group: true, experiences: 3},
+		{class: "sudoku_workflow", says: "```0 0 1```", experiences: 3},
+		{class: "async_math_workflow", says: "<think>a</think><answer>5</answer>", experiences: 3},
+		{class: "rubric_judge_workflow", says: "five", more: judge, group: true, experiences: 3},
+		{class: "math_ruler_workflow", more: judge, group: true, experiences: 3},
 	} {
 		t.Run(c.class, func(t *testing.T) {
 			dir := t.TempDir()
@@ -116,7 +119,8 @@ func TestCompatClassesOfTrinityRFT(t *testing.T) {
 			for run := range 3 {
 				r := onGated(s, cut{teller{c.says}}, run, nil)
 				r.Model.MaxModelLen, r.Model.Params.Temperature, r.Host = 1<<20, 1, judging{s}
-				r.Task.Row, r.Task.Format = map[string]any{"q": "2+3?", "a": "5"}, trinity.TaskFormat{PromptKey: "q", ResponseKey: "a"}
+				r.Task.Row = map[string]any{"question": "2+3?", "answer": "5"}
+				r.Task.Format = trinity.TaskFormat{PromptKey: "question", ResponseKey: "answer"}
 				if c.class != "math_boxed_workflow" { // which has another
 					r.Task.Reward = "trinity.common.rewards.math_reward.MathRewardFn"
 				}
