@@ -202,15 +202,6 @@ func TestPythonVersion(t *testing.T) {
 	}
 }
 
-// missing skips a test as a function of the package trinitytest does, which imports this one.
-func missing(t *testing.T, how string) {
-	t.Helper()
-	if os.Getenv("TRINITY_REAL") == "required" {
-		t.Fatalf("TRINITY_REAL=required: %s", how)
-	}
-	t.Skip(how)
-}
-
 // pip installs the program under two names, beside its packages, and leaves nothing when it removes them.
 func TestProgramIsInstalled(t *testing.T) {
 	python, err := exec.LookPath("python3")

@@ -60,8 +60,7 @@ class Model(ModelWrapper):
         return _texts(super().chat(messages, **kwargs), kwargs)
 
     async def _chat_later(self, messages: Any, kwargs: dict[str, Any]) -> Any:
-        replies = await asyncio.to_thread(ModelWrapper.chat, self, messages, **kwargs)
-        return _texts(replies, kwargs)
+        return _texts(await self.chat_async(messages, **kwargs), kwargs)
 
     def openai(self) -> Any:
         """Return a client of the rollout: openai.AsyncOpenAI in a coroutine, else openai.OpenAI."""

@@ -252,6 +252,12 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
     """
     posted, places = [], dict[int, int]()
     known = list(recorded)
+    tasks = sorted({str(e.eid.task) for e in experiences})
+    if len(tasks) > 1 and "eid" not in _left_out:
+        _left_out.add("eid")
+        _log.warning(
+            "a rollout returns experiences of %s: they are all of its own task, and compared there", ", ".join(tasks)
+        )
     for i, e in enumerate(experiences):
         own = _recorded_of(i, e, known)
         if places.setdefault(own.turn, i) != i:
