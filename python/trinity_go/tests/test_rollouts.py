@@ -52,6 +52,10 @@ class Endpoint:
         if path == "/chat/completions":
             if body["model"] == "judge":
                 return 400, {"error": {"message": "the judge is away"}}
+            if body["model"] == "friend":
+                return 200, {
+                    "choices": [{"message": {"role": "assistant", "content": "0.25"}, "finish_reason": "stop"}]
+                }
             turn = self.calls.get(key, 0)
             self.calls[key] = turn + 1
             ids = [7, 8, int(key)]
@@ -233,6 +237,16 @@ def test_experiences_of_a_group(endpoint: Endpoint) -> None:
         ("1", "/experiences", {"experiences": [{"turn": 0, "reward": 1.0}]}),
         ("2", "/fail", {"kind": "agent", "reason": f"{__name__}.Group returned no experience of this rollout"}),
     ]
+
+
+async def asks_a_friend(task: Any, auxiliary_models: list[Any]) -> float:
+    return float(await auxiliary_models[0].chat("How good?"))
+
+
+def test_an_auxiliary_model(endpoint: Endpoint) -> None:
+    friend = [{"name": "friend", "base_url": endpoint.assignment()["base_url"], "api_key": "0"}]
+    ask(endpoint, asks_a_friend, auxiliary=friend)
+    assert endpoint.posted == [("0", "/reward", {"value": 0.25})]
 
 
 def test_an_auxiliary_model_that_fails(endpoint: Endpoint) -> None:

@@ -135,6 +135,22 @@ def test_given_up() -> None:
     assert server.answer() == {"id": 3}
 
 
+def test_the_line_of_users_comes_before_those_of_packages() -> None:
+    space: dict[str, Any] = {}
+    for path, text in (
+        ("openai/client.py", "def call():\n    raise ValueError\n"),
+        ("agents/loop.py", "def run():\n    call()\n"),
+    ):
+        exec(compile(text, f"/v/site-packages/{path}", "exec"), space)
+    call = 'space["run"]()'
+    with pytest.raises(ValueError) as error:
+        space["run"]()
+    assert wire.place_of(error.value) == f"test_wire.py:{line_of(call)} in {error.traceback[0].name}"
+    assert error.value.__traceback__ is not None
+    error.value.__traceback__ = error.value.__traceback__.tb_next  # a class of an installed package
+    assert wire.place_of(error.value) == "loop.py:2 in run"
+
+
 def test_what_is_no_json() -> None:
     class Number:
         size = 1

@@ -78,6 +78,10 @@ class _Auxiliary(ModelWrapper):
             raise
 
 
+class _AuxiliaryModel(_Auxiliary, Model):
+    """The same for a function."""
+
+
 def _in_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -224,8 +228,9 @@ class _Rollouts:
         model = self.first.get("model") or {}
         sampling = {k: v for k, v in (self.first.get("rollout_args") or {}).items() if k in ("temperature", "top_p")}
         self.model = (ModelWrapper if self.is_class else Model)(endpoints, {**sampling, **model})
+        kind = _Auxiliary if self.is_class else _AuxiliaryModel
         auxiliary = [
-            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
+            kind([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
             for a in self.auxiliary
         ]
         if not self.is_class:

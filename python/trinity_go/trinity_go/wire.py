@@ -27,6 +27,10 @@ Question = dict[str, Any]
 Handler = Callable[[Question], Any]
 
 
+# Packages that code of users asks models with: their lines and their log say nothing of it.
+CLIENTS = ("anyio", "anthropic", "httpcore", "httpx", "httpx2", "openai")
+
+
 class Told(Exception):
     """An error whose text says all that people need. key is that of the argument which is wrong, kind that of the failure."""
 
@@ -67,7 +71,7 @@ def _innermost(frames: Sequence[tuple[FrameType, int]]) -> str:
 
 def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
-    if path.startswith(_PACKAGE):
+    if path.startswith(_PACKAGE) or any(f"{os.sep}site-packages{os.sep}{name}{os.sep}" in path for name in CLIENTS):
         return True
     return path.startswith(("<frozen", os.path.dirname(os.__file__))) and "site-packages" not in path
 

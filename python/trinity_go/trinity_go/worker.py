@@ -68,6 +68,8 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
         stream=sys.stderr,
         format="%(levelname)s %(name)s: %(message)s",
     )
+    for name in wire.CLIENTS:
+        logging.getLogger(name).setLevel(logging.WARNING)  # else a line for each call, with the key of its rollout
     sys.path[:0] = options["path"]
     compat.install()
     plugin_dirs.install(options.get("plugin_dirs") or [])
