@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,24 @@ func TestPythonClassLearns(t *testing.T) {
 	), "rollout/reward/mean")
 	if first, last := mean(rewards[:5]), mean(rewards[35:]); first > 0.3 || last < 0.9 {
 		t.Errorf("the reward went from %.2f to %.2f, want at most 0.3 to at least 0.9", first, last)
+	}
+}
+
+// A reward class of a plugin directory teaches what the Go program of own_reward does, bit for bit.
+func TestPluginDirLearns(t *testing.T) {
+	trinitytest.Long(t, "trains a model", "reward", "internal/bridge", "python", "engine/cpu")
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3")
+	}
+	rewards := curve(runExample(t, "plugin_dir/run.yaml"), "rollout/reward/mean")
+	want := readResults(t, "examples/own_reward").Recipe.Curve
+	for i, r := range rewards {
+		if math.Abs(r-want[i]) > 5e-5 {
+			t.Fatalf("step %d has the reward %v, in Go %v", i+1, r, want[i])
+		}
+	}
+	if last := mean(rewards[35:]); len(rewards) != 40 || last < 0.9 {
+		t.Errorf("the reward of %d steps ends at %.2f, want 0.9 or more", len(rewards), last)
 	}
 }
 

@@ -17,7 +17,7 @@ func init() {
 			"question a line from its standard input and writes one answer a line to its standard output. "+wireForm+
 			"Its standard error goes to plugins.log in the run's log directory. A program that ends is started again, and gets the question "+
 			"that it left open once more. A program that takes too long is killed and started again; the rollout then has no valid reward. "+
-			"`trinity init reward.py` writes a program in Python. Parts: those of the program.",
+			"A function in Python needs no such program: `trinity init reward.py` writes one. Parts: those of the program.",
 		func() trinity.RewardFunc {
 			return &execReward{Workers: 1, Timeout: 60, StartTimeout: 300, MaxRestarts: 5}
 		})

@@ -73,7 +73,9 @@ func (p pythonGroup) ScoreGroup(ctx context.Context, in []trinity.RewardInput) (
 }
 
 // Score implements [trinity.RewardFunc].
-func (p pythonGroup) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) { return p.of.Score(ctx, in) }
+func (p pythonGroup) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	return p.of.Score(ctx, in)
+}
 
 // Score implements [trinity.RewardFunc].
 func (p *pythonClass) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {

@@ -2,8 +2,10 @@ package workflow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 
 	"github.com/trinity-go/trinity"
@@ -104,9 +106,25 @@ func (p *pythonWorkflow) make(ctx context.Context, do string, group []*trinity.R
 		copied := *r
 		own[i] = &copied
 	}
+	places, err := p.places(group[0].Host)
+	if err != nil {
+		return nil, err
+	}
+	err = group[0].Host.Wait(ctx, func(ctx context.Context) error {
+		select {
+		case places <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { <-places }()
 	return p.agentArgs.runGroup(ctx, own, nil, nil, func(ctx context.Context, _ []trinity.Endpoint, assignments []assignment) ([]byte, error) {
 		q := bridge.Question{Do: do, Name: p.Class, Once: true, Body: map[string]any{
-			"args": p.Args, "assignments": assignments, "settings": map[string]any{"steps": p.Steps},
+			"args": p.Args, "assignments": assignments,
 		}}
 		var told struct {
 			Answer struct {
@@ -123,6 +141,26 @@ func (p *pythonWorkflow) make(ctx context.Context, do string, group []*trinity.R
 		}
 		return nil, nil
 	})
+}
+
+// places are what the processes of a section may have in flight. The time until one is free is not a rollout's.
+type places chan struct{}
+
+// Close implements io.Closer.
+func (places) Close() error { return nil }
+
+func (p *pythonWorkflow) places(host trinity.Host) (places, error) {
+	key, err := json.Marshal(&p.Python)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := host.Open("workflow python "+string(key), func(io.Writer) (io.Closer, error) {
+		return make(places, p.Python.Processes*p.Python.Concurrency), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return opened.(places), nil
 }
 
 // failure returns the failure of a rollout by the error of a question. A deadline that has passed keeps its kind.

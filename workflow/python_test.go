@@ -10,11 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +26,7 @@ import (
 )
 
 const ownFlows = `
-import asyncio, os, sys, threading, time
+import asyncio, os, subprocess, sys, threading, time
 from trinity.common.workflows import Task, Workflow
 
 def agent(task, model, bonus=0):
@@ -66,6 +66,13 @@ async def hang(task, model):
 def stuck(task, model, mark):
     with open(mark, "a") as file:
         file.write(f"{os.getpid()}\n")
+    time.sleep(1000)
+
+def parent(task, model, mark):
+    child = subprocess.Popen(["sleep", "1000"])
+    with open(mark + ".new", "w") as file:
+        file.write(f"{os.getpid()} {child.pid}")
+    os.rename(mark + ".new", mark)
     time.sleep(1000)
 
 def pid(task, model):
@@ -182,17 +189,22 @@ type gated struct {
 }
 
 func newGated(t *testing.T) *gated {
-	s := &gated{open: map[string]io.Closer{}}
-	server := httptest.NewUnstartedServer(nil)
-	s.gateway = gateway.New("http://"+server.Listener.Addr().String(), "policy", trinitytest.CallingChat{}, 1<<20, s.Say)
-	server.Config.Handler = s.gateway.Handler()
-	server.Start()
+	s, server := openGated()
 	t.Cleanup(func() {
 		s.close()
 		server.CloseClientConnections()
 		server.Close()
 	})
 	return s
+}
+
+func openGated() (*gated, *httptest.Server) {
+	s := &gated{open: map[string]io.Closer{}}
+	server := httptest.NewUnstartedServer(nil)
+	s.gateway = gateway.New("http://"+server.Listener.Addr().String(), "policy", trinitytest.CallingChat{}, 1<<20, s.Say)
+	server.Config.Handler = s.gateway.Handler()
+	server.Start()
+	return s, server
 }
 
 func (s *gated) close() {
@@ -220,6 +232,8 @@ func (s *gated) Serve(ctx context.Context, m *trinity.Model, o trinity.EndpointO
 
 func (*gated) Say(string) {}
 
+func (*gated) Wait(ctx context.Context, until func(context.Context) error) error { return until(ctx) }
+
 // teller is a policy that says the seed of the call's rollout, as many letters.
 type teller struct{ says string }
 
@@ -237,8 +251,8 @@ func (p teller) Sample(_ context.Context, _ trinity.Prompt, params trinity.Sampl
 	return []trinity.Completion{c}, nil
 }
 
-// onStage returns a rollout.
-func onStage(s *gated, p trinity.Sampler, run int, reward trinity.RewardFunc) *trinity.Rollout {
+// onGated returns a rollout.
+func onGated(s *gated, p trinity.Sampler, run int, reward trinity.RewardFunc) *trinity.Rollout {
 	own := id
 	own.Run = run
 	params := trinity.SamplingParams{Temperature: 0.5, Seed: uint64(run)}
@@ -262,7 +276,7 @@ func TestFunctionsInPythonMakeRollouts(t *testing.T) {
 		{"nothing", nil, constant{}, "1 map[accuracy:1]"},
 		{"wild", nil, nil, "4 map[]"},
 	} {
-		r := onStage(s, teller{"four"}, 0, c.reward)
+		r := onGated(s, teller{"four"}, 0, c.reward)
 		r.Task.Reward = "own"
 		exps, err := build(t, "python", flows(t, c.name, map[string]any{"args": c.args, "own_reward": true})).Run(t.Context(), r)
 		if err != nil || len(exps) != 1 {
@@ -300,7 +314,7 @@ func TestFailuresOfWorkflowsInPython(t *testing.T) {
 		"Unscored": {trinity.FailedReward, true, "own_flows.Unscored: the reward of experience 0 is None, which is no number"},
 	} {
 		s := newGated(t)
-		exps, err := build(t, "python", flows(t, name, nil)).Run(t.Context(), onStage(s, teller{"four"}, 0, nil))
+		exps, err := build(t, "python", flows(t, name, nil)).Run(t.Context(), onGated(s, teller{"four"}, 0, nil))
 		failed := (*trinity.RolloutError)(nil)
 		if !errors.As(err, &failed) || failed.Kind != want.kind || failed.Final != want.final || !strings.HasPrefix(err.Error(), want.says) {
 			t.Errorf("%s: %v, %+v: %v; want %s", name, exps, failed, err, want.says)
@@ -316,7 +330,7 @@ func TestFailuresOfWorkflowsInPython(t *testing.T) {
 
 // A class says which of the sampled tokens are learnt.
 func TestAWorkflowOfTrinityRFTMasks(t *testing.T) {
-	r := onStage(newGated(t), teller{"four"}, 0, constant{})
+	r := onGated(newGated(t), teller{"four"}, 0, constant{})
 	exps, err := build(t, "python", flows(t, "Half", nil)).Run(t.Context(), r)
 	if err != nil || len(exps) != 1 {
 		t.Fatal(exps, err)
@@ -340,7 +354,7 @@ func TestAWorkflowOfTrinityRFTMasks(t *testing.T) {
 func TestAWorkflowOfTrinityRFTIsReset(t *testing.T) {
 	s, w := newGated(t), build(t, "python", flows(t, "Counting", nil))
 	for range 3 {
-		exps, err := w.Run(t.Context(), onStage(s, teller{"four"}, 0, nil))
+		exps, err := w.Run(t.Context(), onGated(s, teller{"four"}, 0, nil))
 		if err != nil || exps[0].Reward.Value != 1 {
 			t.Fatal(exps, err)
 		}
@@ -352,7 +366,7 @@ func TestAGroupInPython(t *testing.T) {
 	s := newGated(t)
 	group := func() (all []*trinity.Rollout) {
 		for run := range 3 {
-			all = append(all, onStage(s, teller{}, run, nil)) // which says run+1 letters
+			all = append(all, onGated(s, teller{}, run, nil)) // which says run+1 letters
 		}
 		return all
 	}
@@ -389,7 +403,7 @@ func TestAWorkflowInPythonIsCancelled(t *testing.T) {
 	late := &trinity.RolloutError{Kind: trinity.FailedTimeout, Err: errors.New("explorer.max_timeout passed")}
 	s, mark := newGated(t), filepath.Join(t.TempDir(), "mark")
 	args := flows(t, "pid", nil)
-	before, err := build(t, "python", args).Run(t.Context(), onStage(s, teller{"four"}, 0, nil))
+	before, err := build(t, "python", args).Run(t.Context(), onGated(s, teller{"four"}, 0, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,12 +417,12 @@ func TestAWorkflowInPythonIsCancelled(t *testing.T) {
 		w := build(t, "python", map[string]any{"class": "own_flows." + name, "args": c.args, "python": args["python"]})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(300*time.Millisecond, func() { cancel(late) })
-		_, err := w.Run(ctx, onStage(s, teller{"four"}, 0, nil))
+		_, err := w.Run(ctx, onGated(s, teller{"four"}, 0, nil))
 		if kindOf(err) != trinity.FailedTimeout || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s: %v, want %s", name, err, c.says)
 		}
 	}
-	after, err := build(t, "python", args).Run(t.Context(), onStage(s, teller{"four"}, 0, nil))
+	after, err := build(t, "python", args).Run(t.Context(), onGated(s, teller{"four"}, 0, nil))
 	if err != nil || after[0].Reward.Value != before[0].Reward.Value {
 		t.Errorf("%v, %v: another process", after, err)
 	}
@@ -423,7 +437,7 @@ func TestAWorkerOfPythonIsKilled(t *testing.T) {
 	failed := make(chan error, many)
 	for run := range many {
 		go func() {
-			_, err := w.Run(t.Context(), onStage(s, teller{"four"}, run, nil))
+			_, err := w.Run(t.Context(), onGated(s, teller{"four"}, run, nil))
 			failed <- err
 		}()
 	}
@@ -439,7 +453,7 @@ func TestAWorkerOfPythonIsKilled(t *testing.T) {
 	if err != nil || len(slices.Compact(pids)) != 1 {
 		t.Fatal(pids, err)
 	}
-	if err := syscall.Kill(process, syscall.SIGKILL); err != nil {
+	if running, err := os.FindProcess(process); err != nil || running.Kill() != nil {
 		t.Fatal(err)
 	}
 	const ended = "own_flows.stuck: the program ended before it answered"
@@ -449,7 +463,7 @@ func TestAWorkerOfPythonIsKilled(t *testing.T) {
 		}
 	}
 	again := build(t, "python", map[string]any{"class": "own_flows.pid", "python": args["python"]})
-	exps, err := again.Run(t.Context(), onStage(s, teller{"four"}, 0, nil))
+	exps, err := again.Run(t.Context(), onGated(s, teller{"four"}, 0, nil))
 	if err != nil || exps[0].Reward.Value == float64(process) {
 		t.Errorf("%v, %v", exps, err)
 	}
@@ -459,7 +473,7 @@ func TestWorkflowsInPythonAreChecked(t *testing.T) {
 	bridge.Allow()
 	for _, c := range []struct{ name, key, want string }{
 		{"nowhere", "class", "own_flows has no nowhere: it has Counting, Half, Ranking, Silent, Unscored, Whole, agent, asleep, hang, " +
-			"later, nan, nothing, pid, stuck, tags, unreachable, wild, wrong"},
+			"later, nan, nothing, parent, pid, stuck, tags, unreachable, wild, wrong"},
 		{"stuck", "class", "own_flows.stuck takes mark, which is nothing of the run (task, model, auxiliary_models): set it in workflow_args"},
 		{"Task", "class", "own_flows.Task has no method run, which makes a rollout"},
 	} {
@@ -481,4 +495,61 @@ func TestPythonConforms(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { trinitytest.Workflow(t, o, build(t, "python", flows(t, name, nil))) })
 	}
+}
+
+// runsPython lets this binary be a run, whose rollout does not end. flowsFolder names the folder of ownFlows.
+const runsPython, flowsFolder = "run python", "TRINITY_TEST_FLOWS"
+
+func runPython() int {
+	s, _ := openGated()
+	w, err := registry.Workflows.Build("python", map[string]any{
+		"class": "own_flows.parent", "args": map[string]any{"mark": os.Getenv(markFile)},
+		"python": map[string]any{"path": []any{os.Getenv(flowsFolder)}},
+	})
+	if err == nil {
+		_, err = w.Run(context.Background(), onGated(s, teller{"four"}, 0, nil))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// A run that is killed leaves no Python, nor what that has started.
+func TestAKilledRunLeavesNoPython(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes are looked for in /proc")
+	}
+	mark := filepath.Join(t.TempDir(), "mark")
+	folder := flows(t, "parent", nil)["python"].(map[string]any)["path"].([]any)[0].(string)
+	run := exec.CommandContext(t.Context(), os.Args[0])
+	run.Env = append(os.Environ(), childWorker+"="+runsPython, markFile+"="+mark, flowsFolder+"="+folder)
+	run.Stderr = os.Stderr
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end, pids := time.Now().Add(time.Minute), []string{}
+	for ; len(pids) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the rollout has not begun")
+		}
+		text, _ := os.ReadFile(mark)
+		pids = strings.Fields(string(text))
+	}
+	if err := run.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = run.Wait()
+	for _, pid := range pids {
+		for isAlive(pid) {
+			if time.Sleep(10 * time.Millisecond); time.Now().After(end) {
+				t.Fatalf("process %s of %v runs", pid, pids)
+			}
+		}
+	}
+}
+
+// isAlive reports whether a process runs. One that is dead and that nobody has waited for does not.
+func isAlive(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return err == nil && !strings.HasPrefix(after, "Z")
 }

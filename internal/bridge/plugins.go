@@ -153,17 +153,36 @@ func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described,
 
 // ask lets a process describe a class or a function: one of its own, or that of the check that goes on.
 func (p *Plugins) ask(name string, question map[string]any) (d Described, err error) {
-	mux, done, err := p.describer()
+	rest, mux, err := at(name)
+	if mux == nil && err == nil {
+		var done func()
+		if mux, done, err = p.describer(); err == nil {
+			defer done()
+		}
+	}
 	if err != nil {
 		return d, err
 	}
-	defer done()
+	question["name"] = rest
 	var answer struct{ Is Described }
 	err = mux.Ask(context.Background(), process.Question{Do: "describe", Body: question, Limit: wait.Seconds(p.StartTimeout),
 		Late: func(time.Duration) string {
 			return fmt.Sprintf("no import of %s within python.start_timeout = %g s", name, p.StartTimeout)
 		}}, &answer)
 	return answer.Is, err
+}
+
+// kept returns the mux of the section that the run keeps.
+func (p *Plugins) kept(host trinity.Host) (*process.Mux, error) {
+	key, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := host.Open("python "+string(key), func(log io.Writer) (io.Closer, error) { return p.Open(log) })
+	if err != nil {
+		return nil, err
+	}
+	return opened.(*process.Mux), nil
 }
 
 // Question is what a plug-in asks about a class or a function of users.
@@ -177,15 +196,14 @@ type Question struct {
 // Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering, unless the
 // question is asked once. The failure of the user's code is a [process.ToldError].
 func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer any) error {
-	key, err := json.Marshal(p)
+	name, mux, err := at(q.Name)
+	if mux == nil && err == nil {
+		mux, err = p.kept(host)
+	}
 	if err != nil {
 		return err
 	}
-	opened, err := host.Open("python "+string(key), func(log io.Writer) (io.Closer, error) { return p.Open(log) })
-	if err != nil {
-		return err
-	}
-	body := map[string]any{"name": q.Name}
+	body := map[string]any{"name": name}
 	maps.Copy(body, q.Body)
 	ask := process.Question{
 		Do: q.Do, Body: body, About: q.Name, Limit: wait.Seconds(q.Timeout), Loading: wait.Seconds(p.StartTimeout),
@@ -201,7 +219,7 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 		},
 	}
 	for range 2 {
-		if err = opened.(*process.Mux).Ask(ctx, ask, answer); q.Once || !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
+		if err = mux.Ask(ctx, ask, answer); q.Once || !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
 			break
 		}
 	}

@@ -102,7 +102,7 @@ func (b *beginning) ofData(cmd *cobra.Command) error {
 	return b.write(cmd, files, "")
 }
 
-// reward writes a program that scores replies.
+// reward writes a function that scores replies.
 func (b *beginning) reward(cmd *cobra.Command) error {
 	if err := durable.WriteFile(b.File, rewardScript); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (b *beginning) addColumns(cmd *cobra.Command) {
 // taskKinds are the values of --task, with their meaning.
 var taskKinds = [][2]string{
 	{"number", "the answer is a number or a formula"}, {"label", "the answer is one of a few words"},
-	{"json", "the answer is JSON of a certain form"}, {"program", "a program of yours scores the answer"},
+	{"json", "the answer is JSON of a certain form"}, {"program", "a function of yours in Python scores the answer"},
 	{"demonstrations", "the model learns the answers of the data (SFT)"},
 }
 
@@ -139,7 +139,7 @@ func initCommand() *cobra.Command {
 			"one that lets it learn from rewards, and an evaluation. A fifth of the rows, at most 100, goes to a file\n" +
 			"for evaluations alone. On a terminal the command asks for what the flags leave out. FILE may also be\n\n" +
 			"  tickets.csv  data: the configuration is tickets.yaml\n" +
-			"  reward.py    a program in Python that scores replies, which is written\n" +
+			"  reward.py    a function in Python that scores replies, which is written\n" +
 			"  env.py       an environment in Python, a class with reset(**row) and step(text): the configuration env.yaml\n" +
 			"               trains on it. If there is no such file, it is written, as an example to change\n\n" +
 			"The command never overwrites a file.",
@@ -168,7 +168,7 @@ func initCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&b.Reward, "reward", "r", "", "reward function: trinity list reward_fn; if not given, that of the task")
 	cmd.Flags().Float64Var(&b.Minutes, "minutes", 0, "size of the run, by the time that trinity check estimates on this machine")
 	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+strings.Join(kinds, ", ")+"; if not given, what the answers look like")
-	cmd.Flags().StringVar(&b.Program, "program", "reward.py", "file of Python that scores the replies of --task program")
+	cmd.Flags().StringVar(&b.Program, "program", "reward.py", "file of Python whose function reward scores the replies of --task program")
 	return cmd
 }
 

@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/trinity-go/trinity/internal/bridge"
 )
 
 // errInterrupted is the cause of contexts that Ctrl-C has cancelled.
@@ -20,12 +23,20 @@ const interruptedCode = 130
 var onInterrupt atomic.Pointer[func()]
 
 // watchSignals handles SIGINT, SIGTERM and SIGHUP until the returned function is called. A closing terminal
-// sends SIGHUP, often twice, so a second one is no second Ctrl-C. Under nohup it stays ignored.
+// sends SIGHUP, often twice, so a second one is no second Ctrl-C. Under nohup it stays ignored. A Python process that has
+// started this one closes its standard input instead, also by its death.
 func watchSignals() (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
+	}
+	if bridge.HasCaller() {
+		signal.Ignore(syscall.SIGPIPE) // its death must not end this one before a checkpoint
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			signals <- os.Interrupt
+		}()
 	}
 	ended, isEnding := make(chan struct{}), false
 	go func() {

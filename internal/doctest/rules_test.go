@@ -45,6 +45,7 @@ var exempt = []exemption{
 	{regexp.MustCompile(`^go run -C \.ci/site \. `), "TestSiteHasEveryPage runs it", nil},
 	{regexp.MustCompile(`^docker `), "it needs the network", nil},
 	{regexp.MustCompile(`^BASE=here bash \.ci/image$`), "it needs root and buildah, and compiles for minutes", nil},
+	{regexp.MustCompile(`^python3 examples/python/`), "it needs the wheel; TestPythonExamples runs it", isFile},
 	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; the repository has its results", nil},
 }
 
@@ -63,6 +64,7 @@ var shorter = []struct {
 	{"examples/frozen_lake/random_maps.yaml", oneStep},
 	{"examples/algorithms/grpo.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/own_reward/own_reward.yaml", "buffer.total_steps=2"},
+	{"examples/plugin_dir/run.yaml", "buffer.total_steps=2"},
 	{"examples/own_environment/own_environment.yaml", "buffer.total_steps=2"},
 	{"examples/monitoring/monitoring.yaml", "buffer.total_steps=2"},
 	{"examples/sweep/sweep.yaml", "buffer.total_steps=4 buffer.train_batch_size=16"}, // three rungs

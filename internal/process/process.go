@@ -47,6 +47,7 @@ type Process struct {
 	Out io.Reader      // standard output; it ends after the program and all its descendants
 
 	cmd      *exec.Cmd
+	conn     io.Closer // in place of cmd for a process that was there already
 	killRest func()
 	ended    func() error // why the context has ended; nil if it has not
 	said     Ends
@@ -145,6 +146,10 @@ func (p *Program) prepare(ctx context.Context) (*Process, error) {
 // Wait waits until the program has exited, and kills the descendants that it left running. Read Out
 // to its end before. The error quotes the beginning and the end of its standard error.
 func (x *Process) Wait() error {
+	if x.conn != nil {
+		x.conn.Close()
+		return x.ended()
+	}
 	err := x.cmd.Wait()
 	x.killRest()
 	if errors.Is(err, exec.ErrWaitDelay) { // a process that left the group holds the pipes open
@@ -160,7 +165,13 @@ func (x *Process) Wait() error {
 }
 
 // Kill kills the program and its descendants. Wait must still be called.
-func (x *Process) Kill() { _ = x.cmd.Cancel() }
+func (x *Process) Kill() {
+	if x.conn != nil {
+		x.conn.Close()
+		return
+	}
+	_ = x.cmd.Cancel()
+}
 
 // Bounded is a writer that keeps up to Most bytes. A write that would exceed them fails, as does
 // every write after it; Full is then set.

@@ -87,9 +87,11 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage, begun b
 		out := openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls, Lost: func() { c.lost(n) }}
 		out.Sent = func(m trinity.Message) {
 			m.Content = own.Content + m.Content
-			unthought := m
-			unthought.Content = own.Content + r.Message.Content // for clients that cut thinking out of the text
-			c.sent(n, whole.and(m), whole.and(unthought))
+			unthought := m // for clients that cut thinking out of the text
+			unthought.Content = own.Content + r.Message.Content
+			// For those that send the text of all tokens.
+			all := trinity.Message{Role: m.Role, Content: own.Content + c.model.Renderer.Decode(r.Tokens)}
+			c.sent(n, whole.and(m), whole.and(unthought), whole.and(all))
 		}
 		return n, out, nil
 	}

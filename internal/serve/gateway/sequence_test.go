@@ -37,6 +37,23 @@ func TestTheSequenceOfAChat(t *testing.T) {
 	}
 }
 
+// A program may send the text of all tokens of a reply, also those that are a call of a tool.
+func TestAChatOfWholeTexts(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	with := func(messages ...string) string {
+		return strings.Replace(says(messages...), "{", `{"tools":[{"type":"function","function":{"name":"f"}}],`, 1)
+	}
+	_, called := e.ask(chat, with("user:say 'hm!{}'"))
+	e.ask(chat, with("user:say 'hm!{}'", "assistant:hm!{}", "user:'two'"))
+	status, text := e.ask("/sequence", with("user:say 'hm!{}'", "assistant:hm!{}", "user:'two'", "assistant:two"))
+	if status != http.StatusOK || !strings.Contains(text, `"turns":[0,1]`) || !strings.Contains(called, "tool_calls") {
+		t.Errorf("%d %s after %s", status, text, called)
+	}
+	if _, got := e.recorded(); got != "user:say 'hm!{}'|assistant:[hm!{}|]user:'two'|assistant:[two|]" {
+		t.Errorf("recorded %s", got)
+	}
+}
+
 // A chat that was not recorded is refused with the message at which it differs.
 func TestAChatWithoutASequence(t *testing.T) {
 	empty := open(t, trinity.EndpointOptions{})

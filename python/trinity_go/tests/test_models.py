@@ -194,6 +194,20 @@ def test_scores_and_lengths(gateway: Gateway) -> None:
     assert asyncio.run(model.get_message_token_len(HELLO)) == 1
 
 
+def test_a_model_that_is_not_trained(gateway: Gateway) -> None:
+    judge = of(gateway, name="judge", auxiliary=True)
+    answer = json.dumps(
+        {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "0.5"}}]}
+    )
+    gateway.refuse = [(200, {}, answer)]
+    (e,) = judge.chat(HELLO)
+    assert gateway.asked[0][1] == {"messages": HELLO, "n": 1, "model": "judge"}
+    assert (e.response_text, len(e.tokens), e.turn, judge.history, judge.recorded) == ("0.5", 0, None, [], [])
+    for call in (judge.logprobs, judge.convert_messages_to_experience):
+        with pytest.raises(NotImplementedError, match="of judge: auxiliary models are asked in words here"):
+            call([1, 2])  # type: ignore[arg-type]
+
+
 def test_connections_are_kept(gateway: Gateway) -> None:
     model = of(gateway)
     for _ in range(5):

@@ -21,8 +21,12 @@ def binary() -> str:
     """Return the path of the program.
 
     It is looked for where the distribution's RECORD has it, beside the interpreter, in the scheme of the user, and in
-    the folder `bin` of `pip install --target`. Raises NotInstalled.
+    the folder `bin` of `pip install --target`. TRINITY_BINARY names another program. Raises NotInstalled.
     """
+    if named := os.environ.get("TRINITY_BINARY"):
+        if not os.path.isfile(named):
+            raise NotInstalled(f"TRINITY_BINARY: there is no file {named}")
+        return os.path.abspath(named)
     size = _size()
     seen, others = [], []
     for path in _places():

@@ -78,6 +78,11 @@ class Kept:
             made: T = self._made[key]
             return made
 
+    def forget(self) -> None:
+        """Keep nothing of it."""
+        with self._lock:
+            self._made.clear()
+
     def all(self) -> list[Any]:
         """Return all that was made."""
         with self._lock:

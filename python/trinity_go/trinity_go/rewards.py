@@ -209,5 +209,9 @@ def reward(question: dict[str, Any]) -> Any:
     return _wrapped(result) if inspect.isawaitable(result) else {"answers": result}
 
 
+def forget() -> None:
+    _scorers.clear()
+
+
 async def _wrapped(result: Any) -> dict[str, Any]:
     return {"answers": await result}

@@ -7,13 +7,15 @@ there: experiences, or a reward.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import json
 import logging
 import math
 import random
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import names, said
@@ -170,25 +172,36 @@ class _Rollouts:
     def __init__(self, question: Mapping[str, Any]) -> None:
         self.name, self.args = question["name"], question["args"]
         self.assignments: list[dict[str, Any]] = question["assignments"]
-        self.steps = bool(question.get("settings", {}).get("steps"))
         self.target = names.find(self.name, "workflow")
         self.is_class = inspect.isclass(self.target)
         self.first = self.assignments[0]
+        self.auxiliary: list[dict[str, Any]] = self.first.get("auxiliary") or []
         self.instance: Any = None
         self.model: Any = None
 
     def answer(self) -> Any:
-        with said.by(self._who()):
+        with said.by(self._who()), self._blaming():
             _seed(self.first["seed"])
-            result = self._call(self._make())
+            result = self._make()()
             if not inspect.isawaitable(result):
                 return self._answered(self._report(result))
         return self._later(result)
 
     async def _later(self, result: Any) -> dict[str, Any]:
-        with said.by(self._who()):
+        with said.by(self._who()), self._blaming():
             returned = await result
             return self._answered(await asyncio.to_thread(self._report, returned))
+
+    @contextlib.contextmanager
+    def _blaming(self) -> Iterator[None]:
+        """Say of an exception of a client of OpenAI whether an auxiliary model gave it."""
+        try:
+            yield
+        except Exception as error:
+            request = getattr(error, "request", None) if _is_of_openai(error) else None
+            if request is not None and _asked(request) in [a["name"] for a in self.auxiliary]:
+                error.failure_kind = "model"  # type: ignore[attr-defined]
+            raise
 
     def _who(self) -> str:
         run = "" if len(self.assignments) > 1 else f", run {self.first['run']}"
@@ -212,8 +225,8 @@ class _Rollouts:
         sampling = {k: v for k, v in (self.first.get("rollout_args") or {}).items() if k in ("temperature", "top_p")}
         self.model = (ModelWrapper if self.is_class else Model)(endpoints, {**sampling, **model})
         auxiliary = [
-            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"]})
-            for a in self.first.get("auxiliary") or []
+            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
+            for a in self.auxiliary
         ]
         if not self.is_class:
             task = self._task(Task)
@@ -241,9 +254,6 @@ class _Rollouts:
                 task.reward_fn = _built_in(name)
         return task
 
-    def _call(self, method: Callable[[], Any]) -> Any:
-        return method()
-
     def _reset(self, task: Any) -> Any:
         """Return a kept instance for a task, None if there is none that nobody else uses."""
         if not getattr(self.target, "can_reset", False):
@@ -251,7 +261,7 @@ class _Rollouts:
         with _lock:
             free = _kept.get(self._key())
             instance = free.pop() if free else None
-        if instance is None:
+        if instance is None or type(instance) is not self.target:  # a notebook may have given the name to another class
             return None
         kept = instance.model  # other objects of the instance may have it
         kept.__dict__.clear()
@@ -359,6 +369,18 @@ def _post(assignment: Mapping[str, Any], path: str, body: dict[str, Any]) -> Non
         raise Told(str(error).partition(": ")[2] or str(error)) from error
 
 
+def _is_of_openai(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "openai"
+
+
+def _asked(request: Any) -> Any:
+    """Return the model that a request of a client has asked."""
+    try:
+        return json.loads(request.content).get("model")
+    except (AttributeError, ValueError):
+        return None
+
+
 def _can_keep(instance: Any) -> bool:
     """Report whether another rollout may use an instance. It may not have a client of this one's endpoint."""
     model = getattr(instance, "model", None)
@@ -366,14 +388,13 @@ def _can_keep(instance: Any) -> bool:
         getattr(type(instance), "can_reset", False)
         and isinstance(model, ModelWrapper)
         and not any(
-            type(v).__module__.partition(".")[0] == "openai" or isinstance(v, (list, tuple)) and _has_models(v)
-            for v in vars(instance).values()
+            _is_of_openai(v) or isinstance(v, (list, tuple)) and _has_models(v) for v in vars(instance).values()
         )
     )
 
 
 def _has_models(values: Sequence[Any]) -> bool:
-    return any(isinstance(v, ModelWrapper) or type(v).__module__.partition(".")[0] == "openai" for v in values)
+    return any(isinstance(v, ModelWrapper) or _is_of_openai(v) for v in values)
 
 
 def _seed(seed: int) -> None:
@@ -394,3 +415,8 @@ def _seed(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(seed % 2**63)
+
+
+def forget() -> None:
+    with _lock:
+        _kept.clear()

@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import advantages, compat, describe, losses, operators, plugin_dirs, rewards, rollouts, said, wire
+from . import advantages, classes, compat, describe, losses, operators, plugin_dirs, rewards, rollouts, said, wire
 
 CHECKS: dict[str, describe.Check] = {
     "advantage": advantages.describe,
@@ -19,8 +19,30 @@ CHECKS: dict[str, describe.Check] = {
 }
 
 
+HANDLERS: dict[str, wire.Handler] = {
+    "describe": lambda question: describe.describe(question, CHECKS),
+    "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
+    "advantage": advantages.advantage,
+    "loss": losses.loss,
+    "operate": operators.operate,
+    "reward": rewards.reward,
+    "rollout": rollouts.rollout,
+    "group": rollouts.group,
+}
+is_worker = False
+
+
+def forget() -> None:
+    """Forget what the names of functions meant, because another run may mean others by them."""
+    operators.close()
+    for module in (classes.kept, rewards, rollouts):
+        module.forget()
+
+
 def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> None:
     """Answer questions until the input ends."""
+    global is_worker
+    is_worker = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends it
     lines = said.Lines(sys.stderr)
     sys.stdout = sys.stderr = lines
@@ -32,18 +54,8 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     sys.path[:0] = options["path"]
     compat.install()
     plugin_dirs.install(options.get("plugin_dirs") or [])
-    handlers: dict[str, wire.Handler] = {
-        "describe": lambda question: describe.describe(question, CHECKS),
-        "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
-        "advantage": advantages.advantage,
-        "loss": losses.loss,
-        "operate": operators.operate,
-        "reward": rewards.reward,
-        "rollout": rollouts.rollout,
-        "group": rollouts.group,
-    }
     rollouts.at_once = options["concurrency"]
-    wire.Server(handlers, answers, options["concurrency"]).run(questions)
+    wire.Server(HANDLERS, answers, options["concurrency"]).run(questions)
     operators.close()
     lines.end()
     os._exit(0)  # threads that run on would keep the process

@@ -35,8 +35,9 @@ class ModelWrapper:
     def __init__(self, endpoints: Sequence[Mapping[str, Any]], settings: Mapping[str, Any] | None = None) -> None:
         known = dict(settings or {})
         self._endpoints, self._settings = [dict(e) for e in endpoints], known
+        self.auxiliary = bool(known.get("auxiliary"))  # it is asked in words, and not trained
         self.enable_history, self.enable_lora, self.status = (
-            True,
+            not self.auxiliary,
             False,
             SimpleNamespace(name="RUNNING", value="running"),
         )
@@ -53,7 +54,7 @@ class ModelWrapper:
             | {
                 "name": name,
                 "model_path": self._model_path,
-                "enable_history": True,
+                "enable_history": self.enable_history,
                 "enable_openai_api": True,
                 "api_key": self.api_key,
             }
@@ -113,14 +114,14 @@ class ModelWrapper:
 
     def chat(self, messages: list[dict[str, Any]], **kwargs: Any) -> list[Experience]:
         """Return replies to a chat, as many as n."""
-        body = self._body(kwargs) | {"messages": messages, "logprobs": True}
+        body = self._body(kwargs, logprobs=True) | {"messages": messages}
         return self._remember(self._replies("/chat/completions", body, int(kwargs.get("n") or 1)))
 
     def generate(self, prompts: list[str] | str, **kwargs: Any) -> list[Experience]:
         """Return replies to plain texts, as many as n each."""
         out: list[Experience] = []
         for prompt in [prompts] if isinstance(prompts, str) else prompts:
-            body = self._body(kwargs) | {"prompt": prompt, "logprobs": 0}
+            body = self._body(kwargs, logprobs=0) | {"prompt": prompt}
             out += self._replies("/completions", body, int(kwargs.get("n") or 1))
         return self._remember(out)
 
@@ -134,14 +135,15 @@ class ModelWrapper:
         at = self._endpoints[endpoint]
         return ask(at["base_url"], at.get("api_key") or "EMPTY", path, body)
 
-    def _body(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(self, kwargs: Mapping[str, Any], logprobs: int) -> dict[str, Any]:
         body = {k: kwargs[k] for k in _SAMPLING if kwargs.get(k) is not None}
         if body.get("top_k", 1) <= 0:  # no limit, as in vLLM
             del body["top_k"]
         thinking = kwargs.get("enable_thinking", self.config.enable_thinking)
         if thinking is not None:
             body["chat_template_kwargs"] = {"enable_thinking": thinking} | body.get("chat_template_kwargs", {})
-        return body | dict(kwargs.get("extra_body") or {}) | {"model": self._name, "return_token_ids": True}
+        body |= dict(kwargs.get("extra_body") or {}) | {"model": self._name}
+        return body if self.auxiliary else body | {"return_token_ids": True, "logprobs": logprobs}
 
     def _replies(self, path: str, body: dict[str, Any], n: int) -> list[Experience]:
         many = len(self._endpoints)
@@ -152,11 +154,9 @@ class ModelWrapper:
 
     def _read(self, reply: Mapping[str, Any], endpoint: int, asked: Mapping[str, Any]) -> list[Experience]:
         """Return the experiences of a reply: ids and log-probabilities as they were sampled."""
-        prompt, out = reply.get("prompt_token_ids"), []
-        if prompt is None:
-            raise ModelError(200, f"{self._name} returns no token ids: ask it by get_openai_client(), which needs none")
+        prompt, out = reply.get("prompt_token_ids") or [], []
         for choice in reply["choices"]:
-            ids, logprobs = choice["token_ids"], choice.get("logprobs") or {}
+            ids, logprobs = choice.get("token_ids") or [], choice.get("logprobs") or {}
             given = logprobs.get("content")
             numbers = logprobs.get("token_logprobs") or [] if given is None else [x["logprob"] for x in given]
             own = choice.get("recorded") or {}
@@ -202,6 +202,7 @@ class ModelWrapper:
         It ends with the policy's last reply in the chat. A chat that the policy was not asked for is refused, and the
         error says where it differs.
         """
+        self._must_be_policy("convert_messages_to_experience")
         body = {"messages": messages} | ({"tools": tools} if tools else {})
         found, refused = None, None
         for endpoint in range(len(self._endpoints)):
@@ -243,6 +244,7 @@ class ModelWrapper:
 
     def logprobs(self, tokens: Any, temperature: float | None = None) -> Any:
         """Return the log-probabilities of tokens after the first under the model as it is now, at temperature 1."""
+        self._must_be_policy("logprobs")
         if temperature not in (None, 1, 1.0):
             raise ValueError(f"logprobs at temperature {temperature}: the endpoint computes them at temperature 1")
         ids = tokens.tolist() if hasattr(tokens, "tolist") else list(tokens)
@@ -258,6 +260,13 @@ class ModelWrapper:
             self._ask, "/messages/count_tokens", {"model": self._name, "messages": messages}
         )
         return int(answer["input_tokens"])
+
+    def _must_be_policy(self, what: str) -> None:
+        if self.auxiliary:
+            raise NotImplementedError(
+                f"{what} of {self._name}: auxiliary models are asked in words here; the log-probabilities of a teacher are "
+                "the trainer's (advantage_fn: on_policy_distill)"
+            )
 
     def extract_experience_from_history(self, clear_history: bool = True) -> list[Experience]:
         """Return the experiences of all replies since the last time, the clients' too."""
@@ -289,7 +298,7 @@ class ModelWrapper:
         with self._lock:
             if kind not in self._clients:
                 client = self._of(kind)
-                client.model_path = self._name if self._settings.get("auxiliary") else self.model_path
+                client.model_path = self._name if self.auxiliary else self.model_path
                 completions = client.chat.completions
                 completions.create = self._recording(kind, completions.create)
                 self._clients[kind] = client

@@ -1,0 +1,373 @@
+"""Runs from Python, with a built program: TRINITY_BINARY, or the one that is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import trinity_go as tg
+from trinity_go import _caller, _config, _results, worker
+
+MODEL = Path(__file__).parents[3] / "examples" / "quickstart" / "model"
+ROWS = [{"question": f"{a}+{b}=?", "answer": str(a + b)} for a in range(4) for b in range(4)]
+SMALL: dict[str, Any] = {
+    "model": MODEL, "dataset": ROWS, "prompt": "question", "answer": "answer", "steps": 2, "batch_size": 4, "repeat_times": 4,
+    "max_prompt_tokens": 64, "max_response_tokens": 8, "kl_loss_fn": "none", "config": {"model": {"init": {"style": "fan_in"}}},
+}  # fmt: skip
+
+try:
+    tg.binary()
+except tg.NotInstalled as missing:
+    pytest.skip(f"TRINITY_BINARY names no program: {missing}", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRINITY_CHECKPOINT_ROOT_DIR", raising=False)
+
+
+@pytest.fixture(params=["bare", "full"])
+def libraries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With pandas and tqdm, and as if they were missing."""
+    if request.param == "bare":
+        monkeypatch.setattr(_results, "_optional", lambda _: None)
+    else:
+        pytest.importorskip("pandas")
+        pytest.importorskip("tqdm")
+    return str(request.param)
+
+
+def length(completion: str) -> float:
+    return float(len(completion))
+
+
+def test_a_run(libraries: str, capfd: pytest.CaptureFixture[str]) -> None:
+    seen = []
+
+    async def right(completion: str, answer: str, question: str) -> float:
+        seen.append(question)
+        await asyncio.sleep(0)
+        return float(answer in completion)
+
+    run = tg.GRPO(reward=[right, length], name="both", **SMALL).train()
+    assert len(seen) == 32
+    steps, answers = run.metrics, run.rollouts
+    if libraries == "full":
+        assert list(steps.index) == [0, 1, 2][-len(steps) :]
+        steps, answers = steps.reset_index().to_dict("records"), answers.to_dict("records")
+    assert steps[-1]["step"] == 2
+    assert steps[-1]["rollout/length/mean"] > 0
+    assert len(answers) == 32
+    assert {"step", "task", "run", "prompt", "response", "truth", "reward", "right", "length"} <= set(answers[0])
+    assert answers[0]["length"] == len(answers[0]["response"])
+    assert len(run.failures) == 0
+    assert Path(run.model_path, "model.safetensors").is_file()
+    assert "both, rollout/reward/mean" in repr(run)
+    page = run._repr_html_()
+    assert page.startswith("<table>")
+    assert "<td>finished</td>" in page
+    assert "<polyline" in page
+    assert isinstance(run.chat("1+2=?", max_tokens=4), str)
+    scored = run.eval(ROWS[:3], n=2, temperature=0)
+    scored = scored.to_dict("records") if libraries == "full" else scored
+    assert [row["truth"] for row in scored] == ["0", "0", "1", "1", "2", "2"]
+    assert scored[0]["response"] == scored[1]["response"]
+    said = capfd.readouterr().err
+    assert "step" in said
+    text = Path("checkpoints/trinity/both/run.yaml").read_text()
+    assert "but right: no module has it, so start it from Python" in text
+    resumed = tg.GRPO(reward=[right, length], name="both", **{**SMALL, "steps": 3}).train()
+    assert "resumes after step 2" in capfd.readouterr().err
+    assert resumed.model_path.endswith("global_step_3/actor/huggingface")
+
+
+def test_the_program_goes_on_alone(tmp_path: Path) -> None:
+    (tmp_path / "scores.py").write_text("def digits(completion):\n    return sum(c.isdigit() for c in completion)\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        run = tg.GRPO(reward=importlib.import_module("scores").digits, **SMALL).train()
+    finally:
+        sys.path.remove(str(tmp_path))
+        del sys.modules["scores"]
+    file = run.folders[0] / "run.yaml"
+    assert "caller:scores.digits" in file.read_text()
+    done = subprocess.run(
+        [tg.binary(), "run", "--config", str(file), "buffer.total_steps=3"],
+        capture_output=True, text=True, check=False, env={**os.environ, "TRINITY_PYTHON": sys.executable},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "step 3/3  reward" in done.stderr
+    only = tg.GRPO(reward=lambda completion: 1.0, **SMALL)
+    done = subprocess.run([tg.binary(), "check", str(only._write())], capture_output=True, text=True, check=False)
+    assert "lambda was a function of the Python process that started the run" in done.stderr
+
+
+def test_what_python_has(capfd: pytest.CaptureFixture[str]) -> None:
+    taskset = {
+        "path": _config.dataset(ROWS, Path(), "rows"), "format": {"prompt_key": "question", "response_key": "answer"},
+        "default_workflow_type": "simple_workflow", "default_reward_fn_type": "python", "reward_fn_args": {"class": "caller:long"},
+    }  # fmt: skip
+    config = {
+        "model": {
+            "model_path": str(MODEL),
+            "init": {"style": "fan_in"},
+            "max_prompt_tokens": 32,
+            "max_response_tokens": 8,
+        },
+        "algorithm": {"algorithm_type": "grpo", "repeat_times": 2},
+        "buffer": {"total_steps": 1, "batch_size": 2, "explorer_input": {"taskset": taskset}},
+    }
+    run = tg.Run(config, long=length).train()
+    assert re.fullmatch(r"run-\d{8}-\d{6}", run.name)
+    assert len(run.rollouts) == 4
+    Path("own.yaml").write_text(_config.yaml(config))
+    run = tg.Run("own.yaml", name="other", long=length).train()
+    assert run.name == "other"
+    assert run.folders[0].name == "other"
+    sft = tg.SFT(
+        MODEL,
+        ROWS,
+        prompt="question",
+        answer="answer",
+        steps=2,
+        train_batch_size=4,
+        max_model_len=64,
+        config=SMALL["config"],
+    )
+    assert [step for step, _ in sft.train().curve()[1]] == [1, 2]
+    assert "mode train, algorithm sft" in capfd.readouterr().err
+
+
+class Maze:
+    def reset(self, question: str, **row: Any) -> str:
+        return f"Walk {question}"
+
+    def step(self, by: int) -> str:
+        """Walk."""
+        return f"You are at {by}."
+
+    def get_reward(self) -> float:
+        return 0.25
+
+
+def test_rollouts_of_ones_own() -> None:
+    chats = []
+
+    @tg.workflow
+    async def agent(task: tg.Task, model: tg.Model, times: int = 1) -> dict[str, float]:
+        replies = [await model.chat(f"{task.row['question']} {i}") for i in range(times)]
+        chats.append(replies)
+        return {"length": float(sum(map(len, replies))), "seeded": float(task.seed > 0)}
+
+    run = tg.GRPO(workflow=agent, workflow_args={"times": 2}, **SMALL).train()
+    assert [len(replies) for replies in chats] == [2] * 32
+    assert run.steps()[-1]["rollout/length/mean"] > 0
+    with pytest.raises(tg.RunError, match="lambda: ZeroDivisionError: division by zero; test_front.py") as failed:
+        tg.GRPO(workflow=tg.workflow(lambda task, model: 1 / 0), **{**SMALL, "name": "agent"}).train()
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+    run = tg.GRPO(environment=Maze, **SMALL).train()
+    answers = run.rollouts if isinstance(run.rollouts, list) else run.rollouts.to_dict("records")
+    assert answers[0]["prompt"].endswith("Walk " + answers[0]["prompt"].partition("\n")[0])
+    assert {row["reward"] for row in answers} == {0.25}
+    run = tg.GRPO(tools=[length], reward=length, **SMALL).train()
+    assert run.steps()[-1]["rollout/reward/mean"] > 0
+
+
+def test_what_learns_of_ones_own() -> None:
+    @tg.loss
+    def nothing(logprob: Any, action_mask: Any) -> Any:
+        return 0.0, {"logprob": [[0.0] * len(row) for row in logprob]}, {"sequences": len(logprob)}
+
+    @tg.advantage
+    def ones(exps: Any) -> Any:
+        for e in exps:
+            e.advantages = [1.0] * (len(e.tokens) - e.prompt_length)
+        return exps, {"asked": len(exps)}
+
+    @tg.operator
+    def longest(exps: Any) -> Any:
+        return sorted(exps, key=lambda e: len(e.response_text))[-4:]
+
+    run = tg.GRPO(reward=length, loss=nothing, advantage=ones, operator=longest, **SMALL).train()
+    last = run.steps()[-1]
+    assert last["actor/grad_norm"] == 0
+    assert last["actor/sequences"] == 4
+    assert last["experience_pipeline/experience_count"] == 4
+
+
+def wrong(completion: str) -> float:
+    raise KeyError("nothing")
+
+
+def no_column(anwser: str) -> float:
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("reward", "says", "cause"),
+    [
+        (wrong, r"wrong: KeyError: 'nothing'; test_front.py:\d+ in wrong", KeyError),
+        (no_column, r"no_column: it takes anwser, which is no column \(answer, question\)", Exception),
+        ("nothing_reward", r"run.yaml:\d+:\d+: .*unknown reward function \"nothing_reward\"", None),
+        (lambda a, /: 0, r"run.yaml:\d+:\d+: .*takes a parameter by its place alone", None),
+    ],
+)
+def test_failures(reward: Any, says: str, cause: type[BaseException] | None) -> None:
+    with pytest.raises(tg.RunError, match=says) as failed:
+        tg.GRPO(reward=reward, **SMALL).train()
+    assert "\n" not in str(failed.value)
+    assert isinstance(failed.value.__cause__, cause) if cause else failed.value.__cause__ is None
+
+
+def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str]) -> None:
+    count = [0]
+
+    def seldom(completion: str) -> float:
+        count[0] += 1
+        if count[0] % 8 == 0:
+            raise OSError("gone")
+        return float(count[0])
+
+    run = tg.GRPO(reward=seldom, on_error="invalid", **SMALL).train()
+    assert count[0] == 32
+    failures = run.failures if isinstance(run.failures, list) else run.failures.to_dict("records")
+    assert len(failures) == 4
+    assert failures[0]["reason"].endswith("OSError: gone; test_front.py:" + failures[0]["reason"].rpartition(":")[2])
+    assert capsys.readouterr().err.count("OSError: gone\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "says"),
+    [
+        ({"lrr": 1}, TypeError, "lrr is no argument and no key of a configuration"),
+        ({"total_steps": 1}, TypeError, "total_steps may be buffer.total_steps or trainer.total_steps: set it with config="),
+        ({"reward": 3}, TypeError, "reward is a int: want a function, or the name of one"),
+        ({"reward": tg.tool(lambda a: a)}, TypeError, "<lambda> is marked as @tg.tool, and given as reward"),
+        ({"workflow": length, "tools": [length]}, TypeError, "workflow makes the rollout itself"),
+        ({"dataset": []}, ValueError, "the dataset has no rows"),
+        ({"dataset": [{"a": object()}]}, TypeError, "row 0 of the dataset: a builtins.object is no number"),
+        ({"dataset": {"a": [1]}}, TypeError, "the dataset is a dict: want a path, a hub name, or rows as dicts"),
+        ({"on_error": "ignore"}, ValueError, "on_error is 'ignore': want 'stop' or 'invalid'"),
+    ],
+)  # fmt: skip
+def test_mistakes(more: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=re.escape(says)):
+        tg.GRPO(**{"reward": length, **SMALL, **more})
+
+
+def test_classes_are_those_of_the_program() -> None:
+    assert tg.DrGRPO.algorithm == tg.DR_GRPO.algorithm == "dr_grpo"
+    assert tg.DPO.__doc__.startswith("Direct preference optimization")
+    assert {"GRPO", "DAPO", "RLOO", "SFT", "DPO", "Run", "RunError"} <= set(dir(tg))
+    with pytest.raises(AttributeError, match="trinity_go has no Nothing"):
+        _ = tg.Nothing
+
+
+def test_tables_are_datasets(tmp_path: Path) -> None:
+    arrow = SimpleNamespace(to_pylist=lambda: ROWS)
+    expected = [json.dumps(row) for row in ROWS]
+    assert Path(_config.dataset(arrow, tmp_path, "arrow")).read_text().splitlines() == expected
+    assert Path(_config.dataset(iter(ROWS), tmp_path, "iterator")).read_text().splitlines() == expected
+    assert _config.dataset("openai/gsm8k", tmp_path, "hub") == "openai/gsm8k"
+    assert _config.dataset(tmp_path / "arrow.jsonl", tmp_path, "path") == str(tmp_path / "arrow.jsonl")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([{"a": 1, "t": pandas.Timestamp("2026-01-02")}, {"a": None, "t": pandas.NaT}])
+    text = Path(_config.dataset(frame, tmp_path, "frame")).read_text()
+    assert text == '{"a": 1.0, "t": "2026-01-02T00:00:00"}\n{"a": null, "t": null}\n'
+
+
+def test_configurations_are_yaml() -> None:
+    text = _config.yaml({"a": {"b": [1, {"c": "x: y"}]}, "l": [{"k": 1, "m": {"n": None}}, {"k": True}], "odd key": {}})
+    assert text == ('a:\n  b: [1, {"c": "x: y"}]\nl:\n  - k: 1\n    m:\n      n: null\n  - k: true\n"odd key": {}\n')
+
+
+def test_asynchronous_training_can_be_stopped() -> None:
+    async def main() -> tg.Run:
+        run = tg.GRPO(reward=length, name="long", **{**SMALL, "steps": 100_000})
+        training = asyncio.create_task(run.train_async())
+        while not run.curve()[1]:
+            await asyncio.sleep(0.05)
+        training.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await training
+        return run
+
+    run = asyncio.run(asyncio.wait_for(main(), 120))
+    assert run.interrupted
+    assert Path(run.model_path).is_dir()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send to a process")
+def test_interrupts(tmp_path: Path) -> None:
+    """Ctrl-C stops the run with a checkpoint, and the script goes on. The end of the script stops the run, too."""
+    small = {**SMALL, "model": str(MODEL), "steps": 100_000}
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent(f"""
+        import sys
+        import trinity_go as tg
+
+        def length(completion):
+            return len(completion)
+
+        if __name__ == "__main__":
+            run = tg.GRPO(reward=length, name=sys.argv[1], **{small!r}).train()
+            print("went on", run.interrupted, run.model_path)
+        """)
+    )
+    for number, name in ((signal.SIGINT, "interrupted"), (signal.SIGKILL, "killed")):
+        child = subprocess.Popen([sys.executable, "script.py", name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PYTHONPATH": str(Path(tg.__file__).parents[1])})  # fmt: skip
+        assert child.stderr is not None
+        for line in child.stderr:
+            if re.search(r"step [34]/|[34]/100000", line):
+                break
+        child.send_signal(number)
+        out, err = child.communicate(timeout=120)
+        if number == signal.SIGINT:
+            assert out.startswith("went on True "), err
+        newest = Path(f"checkpoints/trinity/{name}/latest_checkpointed_iteration.txt")
+        end = time.monotonic() + 120  # nobody waits for a run whose script was killed
+        while not newest.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert newest.exists()
+
+
+def test_only_the_run_connects() -> None:
+    failed: list[str] = []
+    with _caller.Caller(worker.HANDLERS, True, lambda error, line: failed.append(line)) as caller:
+        host, port = caller.address.split(":")
+
+        def ask(token: str) -> bytes:
+            with socket.create_connection((host, int(port)), timeout=30) as connection:
+                connection.sendall(token.encode() + b'\n{"id": 1, "do": "nothing"}\n')
+                connection.shutdown(socket.SHUT_WR)
+                try:
+                    return connection.makefile("rb").read()
+                except ConnectionError:
+                    return b""
+
+        assert ask("wrong") == ask("x" * 1000) == b""
+        assert b"does not know how to nothing" in ask(caller.token)
+        with pytest.raises(OSError, match=r".*"):
+            ask(caller.token)
+
+
+def test_a_worker_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "is_worker", True)
+    with pytest.raises(tg.RunError, match="put that under if __name__"):
+        tg.GRPO(reward=length, **SMALL).train()

@@ -1,0 +1,399 @@
+"""Runs from Python: a configuration is made of arguments, and the program trains in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from . import _config, _marks, _results, worker
+from ._binary import binary
+from ._caller import Caller, Functions
+
+_STEP = re.compile(r"^\d\d:\d\d:\d\d +step (\d+)(?:/(\d+))? +(.*)$")
+_WRITES = re.compile(r"^(\S+): mode \S+, .*; writes to (.+)$")
+_INTERRUPTED = 130
+# Words of the expressions of hybrid_reward.
+_VARIABLES = {
+    "and", "or", "not", "in", "matches", "if", "else", "let", "true", "false", "nil", "response", "response_tokens",
+    "truncated", "truth",
+}  # fmt: skip
+
+
+class RunError(RuntimeError):
+    """A run failed. The text is its one line; `__cause__` is the first exception of a function of yours."""
+
+
+class Run(_results.Results):
+    """A run of a configuration, a dict or the path of a YAML file.
+
+    Each further keyword argument is a function of this process, which the configuration calls caller:NAME. config lies
+    over the configuration. The same name resumes a run. An exception of a function ends the run, unless on_error is
+    "invalid": then its rollout has no valid reward.
+    """
+
+    algorithm = ""  # its type, where the class has one
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        on_error: Literal["stop", "invalid"] = "stop",
+        **functions: Any,
+    ) -> None:
+        if on_error not in ("stop", "invalid"):
+            raise ValueError(f"on_error is {on_error!r}: want 'stop' or 'invalid'")
+        super().__init__()
+        self._functions, self._on_error = Functions(), on_error
+        self._overrides: list[str] = []
+        self._file: Path | None = None
+        self._failure: tuple[BaseException, str] | None = None
+        for given, function in functions.items():
+            self._functions.name(function, given)
+        if isinstance(config, Mapping):
+            self._config = dict(config)
+            self._config = {"project": "trinity", **self._config}
+            self.name = str(name or self._config.get("name") or self._new())
+            self._config["name"] = self.name
+        else:
+            self._file, self._config = Path(config), {}
+            self.name = name or self._file.stem
+            if name:
+                self._overrides.append(f"name={_config.text(name)}")
+
+    # What a run does.
+
+    def train(self) -> Run:
+        """Train until the run ends, and return it. Ctrl-C stops it with a checkpoint."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            if "ipykernel" not in sys.modules:
+                raise RuntimeError("a loop of asyncio runs here: await run.train_async()")
+        with self._interruptible():
+            self._train()
+        return self
+
+    async def train_async(self) -> Run:
+        """Train as train does, while the loop of asyncio goes on. A cancelled task stops the run with a checkpoint."""
+        training = asyncio.create_task(asyncio.to_thread(self._train))
+        try:
+            await asyncio.shield(training)
+        except asyncio.CancelledError:
+            self.stop()
+            await training
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop the run as Ctrl-C does: with a checkpoint. A second call ends it at once."""
+        child = self._child
+        if child is None or child.stdin is None:
+            return
+        if child.stdin.closed:
+            child.terminate()
+        with contextlib.suppress(OSError):
+            child.stdin.close()
+
+    def eval(self, rows: Any, *, n: int = 1, temperature: float | None = None) -> Any:
+        """Let the trained model answer other rows with the same columns, and return the answers with their rewards: a
+        DataFrame if pandas is there, else a list of dicts."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            path, out = _config.dataset(rows, place, "rows"), place / "answers.jsonl"
+            file = self._file
+            if file is None:
+                explores = self._config.get("buffer", {}).get("explorer_input", {})
+                if "taskset" not in explores:
+                    raise RuntimeError("the run has no reward, which would score the answers")
+                held = {key: value for key, value in explores["taskset"].items() if key != "repeat_times"}
+                held |= {"name": "eval", "path": path}
+                more = {
+                    "checkpoint_root_dir": str(self._root()),
+                    **_config.nested("buffer.explorer_input.eval_tasksets", [held]),
+                }
+                file = place / "eval.yaml"
+                file.write_text(_config.yaml(_config.merge(self._config, more)), encoding="utf-8")
+            args = ["eval", "--config", str(file), "--data", path, "--model", self.model_path, "--output", str(out)]
+            at = "buffer.explorer_input.eval_tasksets.0."
+            args.append(f"{at}repeat_times={n}")
+            if temperature is not None:
+                args.append(f"{at}rollout_args.temperature={temperature}")
+            with self._functions, self._answering() as caller:
+                _config.ask(*args, *self._overrides, environment=self._environment(caller))
+            return _results.table([json.loads(line) for line in _results.lines(out)])
+
+    def _environment(self, caller: Caller) -> dict[str, str]:
+        return {"TRINITY_PYTHON": sys.executable, **os.environ, **caller.environment()}
+
+    def _train(self) -> None:
+        if worker.is_worker:
+            raise RunError(
+                "a worker of a run imports this file, which starts a run itself: put that under if __name__ == '__main__':"
+            )
+        if self._child is not None:
+            raise RunError("the run has begun already")
+        self._failure = None
+        args = ["run", "--config", str(self._write()), "--json", *self._overrides]
+        with tempfile.TemporaryFile() as summary, self._functions, self._answering() as caller:
+            self._child = subprocess.Popen(
+                [binary(), *args],
+                stdin=subprocess.PIPE,
+                stdout=summary,
+                stderr=subprocess.PIPE,
+                env=self._environment(caller),
+                start_new_session=True,  # Ctrl-C is for this process, which passes it on
+            )
+            try:
+                said = self._follow(self._child)
+                status = self._child.wait()
+            except BaseException:
+                self._child.kill()
+                self._child.wait()
+                raise
+            finally:
+                self._child = None
+            summary.seek(0)
+            with contextlib.suppress(ValueError):
+                self._stages = json.loads(summary.read()).get("stages") or self._stages
+        self.interrupted = status == _INTERRUPTED
+        if self._failure is not None:
+            error, line = self._failure
+            raise RunError(line) from error
+        if status and not self.interrupted:
+            raise RunError(said or f"trinity ended with status {status}")
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Let Ctrl-C stop the run, if it would raise KeyboardInterrupt."""
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        signal.signal(signal.SIGINT, lambda *_: self.stop())
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _answering(self) -> Caller:
+        def failed(error: BaseException, line: str) -> None:
+            if self._failure is None:
+                self._failure = (error, line)
+                self.stop()
+
+        return Caller(worker.HANDLERS, self._on_error == "stop", failed)
+
+    def _follow(self, child: subprocess.Popen[bytes]) -> str:
+        """Show what the run says until it ends. Return its error."""
+        lines: queue.Queue[str | None] = queue.Queue()
+
+        def read() -> None:
+            assert child.stderr is not None
+            for line in child.stderr:
+                lines.put(line.decode(errors="replace").rstrip())
+            lines.put(None)
+
+        threading.Thread(target=read, daemon=True).start()
+        said = ""
+        with _results.Progress(self.name) as progress:
+            while True:
+                try:
+                    line = lines.get(timeout=1)
+                    if line is None:
+                        return said
+                except queue.Empty:
+                    continue
+                if line.startswith("trinity: "):
+                    said = said or line.removeprefix("trinity: ")
+                elif step := _STEP.match(line):
+                    progress.step(int(step[1]), int(step[2] or 0), step[3], line)
+                else:
+                    if writes := _WRITES.match(line):
+                        self._folders[writes[1]] = Path(writes[2])
+                    progress.say(line)
+
+    # The configuration.
+
+    def _new(self) -> str:
+        """Return a name that no run has."""
+        first = time.strftime(f"{self.algorithm or 'run'}-%Y%m%d-%H%M%S")
+        names = (f"{first}-{n}" if n else first for n in itertools.count())
+        return next(name for name in names if not (self._root() / str(self._config["project"]) / name).exists())
+
+    def _root(self) -> Path:
+        root = self._config.get("checkpoint_root_dir") or os.environ.get("TRINITY_CHECKPOINT_ROOT_DIR") or "checkpoints"
+        return Path(os.path.abspath(root))
+
+    def _folder(self) -> Path:
+        """Return the folder of a run whose configuration is made here."""
+        return self._root() / str(self._config["project"]) / self.name
+
+    def _write(self) -> Path:
+        """Return the configuration's file. One that is made here is run.yaml in the run's folder."""
+        if self._file is not None:
+            return self._file
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        config = {"checkpoint_root_dir": str(self._root())} | self._config
+        here = self._functions.only_here()
+        head = f"# Made by trinity_go. `trinity run --config {folder / 'run.yaml'}` goes on with it"
+        if here:
+            head += f",\n# but {', '.join(here)}: no module has {'them' if len(here) > 1 else 'it'}, so start it from Python"
+        path = folder / "run.yaml"
+        part = path.with_suffix(".part")
+        part.write_text(f"{head}.\n{_config.yaml(config)}", encoding="utf-8")
+        os.replace(part, path)
+        return path
+
+
+class Recipe(Run):
+    """A run of one algorithm. The classes are those of the algorithms of the program: tg.GRPO, tg.DAPO, tg.SFT, tg.DPO, …
+
+    model is a directory, a GGUF file or a hub name. dataset is a path, a hub name, a list of dicts, or a table of pandas,
+    pyarrow or datasets. prompt and answer are columns. reward is a function, the name of one, or a list of them, whose
+    sum is the reward. workflow makes the rollouts; tools and environment are functions and a class whose methods the
+    model may call. Without all these the run trains on the dataset itself, as SFT and DPO do. loss, advantage and
+    operator are functions or names in place of the algorithm's. Further
+    keyword arguments are keys of a configuration, such as lr, batch_size and repeat_times; the program checks them.
+    config lies over what is made of all this.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        dataset: Any,
+        *,
+        reward: Any = None,
+        workflow: Any = None,
+        tools: Sequence[Any] = (),
+        environment: Any = None,
+        loss: Any = None,
+        advantage: Any = None,
+        operator: Any = None,
+        prompt: str | None = None,
+        answer: str | None = None,
+        steps: int | None = None,
+        eval_dataset: Any = None,
+        name: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        on_error: Literal["stop", "invalid"] = "stop",
+        **keys: Any,
+    ) -> None:
+        if not self.algorithm:
+            raise TypeError("Recipe has no algorithm: use tg.GRPO, tg.SFT, …")
+        overlay = config or {}
+        super().__init__({k: v for k, v in overlay.items() if not isinstance(v, Mapping)}, name=name, on_error=on_error)
+        data = self._folder() / "data"
+        path = os.fspath(model)
+        made: dict[str, Any] = {
+            "model": {"model_path": os.path.abspath(path) if os.path.exists(path) else path},
+            "algorithm": {"algorithm_type": self.algorithm},
+            "buffer": {"total_steps": steps} if steps is not None else {},
+        }
+        columns = {"prompt_key": prompt, "response_key": answer}
+        form = {key: column for key, column in columns.items() if column is not None}
+        if reward is None and workflow is None and not tools and environment is None:
+            form = {"prompt_type": "plaintext", **form} if prompt else form
+            rows = {"path": _config.dataset(dataset, data, "train"), "format": form}
+            made = _config.merge(made, {"mode": "train", "buffer": {"trainer_input": {"experience_buffer": rows}}})
+            if eval_dataset is not None:
+                raise TypeError("eval_dataset needs a reward, which scores the answers")
+        else:
+            scored = self._workflow(workflow, tools, environment) | ({} if reward is None else self._reward(reward))
+            rows = {"path": _config.dataset(dataset, data, "train"), "format": form} | scored
+            made = _config.merge(made, {"mode": "both", "buffer": {"explorer_input": {"taskset": rows}}})
+            if eval_dataset is not None:
+                held = {"name": "eval", "path": _config.dataset(eval_dataset, data, "eval"), "format": form} | scored
+                made["buffer"]["explorer_input"]["eval_tasksets"] = [held]
+        made = _config.merge(made, self._algorithm(loss, advantage, operator))
+        for key, value in keys.items():
+            made = _config.merge(made, _config.nested(_config.key_of(key), value))
+        made["python"] = {"path": [os.path.abspath(sys.path[0] or ".")]}
+        lengths = {"max_prompt_tokens": 512, "max_response_tokens": 256}  # those of TRL; the program has none
+        given = {**made["model"], **(overlay.get("model") or {})}
+        if "max_model_len" not in given:
+            made["model"] = {**lengths, **made["model"]}
+        self._config = _config.merge(_config.merge(self._config, made), {**overlay, "name": self.name})
+
+    def _named(self, kind: str, given: Any) -> str:
+        """Return what a configuration calls a function, or the name of one."""
+        if isinstance(given, str):
+            return given
+        _marks.check(kind, given)
+        return self._functions.name(given)
+
+    def _reward(self, reward: Any) -> dict[str, Any]:
+        """Return the keys of a taskset for a function, a name, or a list of them, whose sum is the reward."""
+        if not isinstance(reward, (list, tuple)):
+            return {"default_reward_fn_type": self._named("reward", reward)}
+        if len(reward) == 1:
+            return self._reward(reward[0])
+        if not reward:
+            raise ValueError("reward is an empty list")
+        parts: dict[str, str] = {}
+        for plugin in (self._named("reward", one) for one in reward):
+            own = re.sub(r"\W", "_", plugin.split(":")[-1].split(".")[-1])
+            if own in _VARIABLES or not own[:1].isalpha():
+                own = f"reward_{own}"
+            name, number = own, 1
+            while name in parts:
+                number += 1
+                name = f"{own}_{number}"
+            parts[name] = plugin
+        args = {
+            "rewards": [{"reward": plugin, "name": name} for name, plugin in parts.items()],
+            "value": " + ".join(parts),
+        }
+        return {"default_reward_fn_type": "hybrid_reward", "reward_fn_args": args}
+
+    def _workflow(self, workflow: Any, tools: Sequence[Any], environment: Any) -> dict[str, Any]:
+        """Return the keys of a taskset for a function that makes rollouts, or for the loop of tool calls."""
+        if workflow is not None and (tools or environment is not None):
+            raise TypeError("workflow makes the rollout itself: give it, or tools and environment")
+        if workflow is not None:
+            return {"default_workflow_type": self._named("workflow", workflow)}
+        if not tools and environment is None:
+            return {"default_workflow_type": "simple_workflow"}
+        args: dict[str, Any] = {"tools": [self._named("tool", one).removeprefix("caller:") for one in tools]}
+        if environment is not None:
+            args["environment"] = self._named("environment", environment).removeprefix("caller:")
+        return {"default_workflow_type": "caller:trinity_go.tools.play", "workflow_args": args}
+
+    def _algorithm(self, loss: Any, advantage: Any, operator: Any) -> dict[str, Any]:
+        """Return the keys of a configuration for what makes a batch and learns from it."""
+        made: dict[str, Any] = {}
+        if loss is not None:
+            made = _config.merge(made, {"algorithm": {"policy_loss_fn": self._named("loss", loss)}})
+        if advantage is not None:
+            made = _config.merge(made, {"algorithm": {"advantage_fn": self._named("advantage", advantage)}})
+        if operator is not None:
+            several = operator if isinstance(operator, (list, tuple)) else [operator]
+            steps = [{"name": self._named("operator", one)} for one in several]
+            made = _config.merge(made, _config.nested("data_processor.experience_pipeline.operators", steps))
+        return made
+
+
+def recipe(name: str) -> type[Recipe] | None:
+    """Return the class of an algorithm of the program; None if it has none of this name."""
+    algorithm = _config.algorithm(name)
+    if algorithm is None:
+        return None
+    doc = f"{_config.explain('algorithm', algorithm)}\n\n{Recipe.__doc__}"
+    return type(name, (Recipe,), {"algorithm": algorithm, "__doc__": doc, "__module__": "trinity_go"})
