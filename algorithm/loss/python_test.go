@@ -315,3 +315,82 @@ func TestCompatLosses(t *testing.T) {
 		})
 	}
 }
+
+// termsOf returns our ppo with a KL and an entropy term.
+func termsOf(t *testing.T, host trinity.Host, kl, bonus string, klArgs, bonusArgs map[string]any) *loss.Composite {
+	t.Helper()
+	policy, err := loss.PolicyLosses.Build("cispo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := loss.KLs.Build(kl, klArgs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := loss.Entropies.Build(bonus, bonusArgs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := loss.NewComposite(policy, k, e)
+	if err := c.Open(host); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// sameTerms compares terms in Python with ours.
+func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string) {
+	t.Helper()
+	host := trinitytest.Programs(t)
+	in := func(class string, args map[string]any) map[string]any {
+		dir, err := filepath.Abs("testdata/python")
+		if err != nil {
+			t.Fatal(err)
+		}
+		python := map[string]any{"path": []any{dir}}
+		for key, value := range section {
+			python[key] = value
+		}
+		return map[string]any{"class": class, "args": args, "python": python}
+	}
+	weight, coef := map[string]any{"kl_coef": 0.3}, map[string]any{"entropy_coef": 0.2}
+	want := termsOf(t, host, ours, "default", weight, coef)
+	got := termsOf(t, host, "python", "python", in(theirs, weight), in(bonus, coef))
+	exps, now := optimizerStep(5, 12, 20)
+	g, m := learnt(t, got, exps, now, 5)
+	w, n := learnt(t, want, exps, now, 5)
+	sameGradient(t, g, w, 1e-6)
+	n["entropy_loss"] *= 0.2 // a class in Python applies its own coefficient
+	for name, v := range n {
+		if math.Abs(m[name]-v) > 1e-6*(1+math.Abs(v)) {
+			t.Errorf("%s: %s is %v, want %v", theirs, name, m[name], v)
+		}
+	}
+	for i := range w {
+		for k, v := range w[i].Entropy {
+			if math.Abs(float64(g[i].Entropy[k]-v)) > 1e-8 {
+				t.Fatalf("%s, token %d: %v by entropy, want %v", exps[i].ID, k, g[i].Entropy[k], v)
+			}
+		}
+	}
+	sameBits(t, got, exps, now)
+}
+
+func TestTermsInPython(t *testing.T) {
+	bridge.Allow()
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	sameTerms(t, nil, "k2", "own_losses.k2", "own_losses.Bonus")
+}
+
+func TestCompatTerms(t *testing.T) {
+	bridge.Allow()
+	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	for ours, theirs := range map[string]string{
+		"k1": "K1Fn", "k2": "K2Fn", "k3": "K3Fn", "low_var_kl": "LowVarKLFn", "abs": "AbsFn", "corrected_k3": "CorrectedK3Fn",
+	} {
+		const bonus = "trinity.algorithm.entropy_loss_fn.entropy_loss_fn.DefaultEntropyLossFn"
+		sameTerms(t, section, ours, "trinity.algorithm.kl_fn.kl_fn."+theirs, bonus)
+	}
+}

@@ -24,7 +24,8 @@ func FuzzEdits(f *testing.F) {
 	for _, seed := range []string{
 		`{"experiences": [{"index": 0, "reward": 2, "mask": "AAA=", "advantages": "AACAPwAAAAA=", "metrics": {"a": 1}, "info": {"b": [1]}}]}`,
 		`{"experiences": [{"index": 1}, {"index": 0}, {"index": 1, "reward": null, "reason": "odd"}], "metrics": {"m": 1}}`,
-		`{"experiences": [{"index": -1}]}`, `{"experiences": [{"index": 0, "mask": "AQE="}]}`, `{"experiences": [{"index": 0, "returns": "AAAA"}]}`,
+		`{"experiences": [{"index": -1}]}`,
+		`{"experiences": [{"index": 0, "mask": "AQE="}]}`, `{"experiences": [{"index": 0, "returns": "AAAA"}]}`,
 	} {
 		f.Add(seed)
 	}

@@ -12,6 +12,8 @@ from . import advantages, classes, compat, describe, losses, operators, plugin_d
 
 CHECKS: dict[str, describe.Check] = {
     "advantage": advantages.describe,
+    "entropy": losses.describe_entropy,
+    "kl": losses.describe_kl,
     "loss": losses.describe,
     "operator": operators.describe,
     "reward": rewards.describe,
