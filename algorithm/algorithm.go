@@ -127,7 +127,7 @@ func (a *Algorithm) buildPenalty() error {
 		return nil
 	}
 	if _, ok := kl.(loss.Prober); ok {
-		what := a.Def.KLPenalty + " estimates whole optimizer steps, and a penalty is taken before them"
+		what := "a KL function in Python is asked about whole optimizer steps, and a penalty is taken before them"
 		return registry.ArgError{Key: "kl_penalty_fn", Message: what, Hint: "use kl_loss_fn"}
 	}
 	penalize := a.Advantage.Needs().PenalizeKL

@@ -132,6 +132,11 @@ var workloads = []workload{
 	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),
 	{name: "exec_workers", unit: "ms", ours: newAgents, rivals: []rival{
 		{name: "a process for each rollout", program: "ourselves", target: 10, differs: func(a *assignment) { a.Unkept = true }}}},
+	{name: "python_start", unit: "ms", goal: 500, ours: newPythonStart, rivals: []rival{
+		{name: "a bare python3", program: "ourselves", differs: func(a *assignment) { a.Unkept = true }}}},
+	{name: "python_rollout", unit: "ms", goal: 3, ours: newPythonRollouts, rivals: []rival{
+		{name: "simple_workflow", program: "ourselves", differs: func(a *assignment) { a.Unkept = true }}}},
+	{name: "python_loss", unit: "ms", goal: 25, ours: newPythonLoss},
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 

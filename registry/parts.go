@@ -16,6 +16,11 @@ func Parts(changes trinity.Algorithm) (*trinity.Algorithm, error) {
 	if err != nil {
 		return nil, err
 	}
+	return PartsOf(own, changes), nil
+}
+
+// PartsOf is [Parts] for the algorithm type own, which may be one that no name is registered for.
+func PartsOf(own *trinity.Algorithm, changes trinity.Algorithm) *trinity.Algorithm {
 	out := *own
 	out.Type = changes.Type
 	out.LossAggMode = cmp.Or(changes.LossAggMode, own.LossAggMode)
@@ -28,7 +33,7 @@ func Parts(changes trinity.Algorithm) (*trinity.Algorithm, error) {
 	merge(&out.KLLoss, &out.KLLossArgs, changes.KLLoss, changes.KLLossArgs)
 	merge(&out.Entropy, &out.EntropyArgs, changes.Entropy, changes.EntropyArgs)
 	merge(&out.SampleStrategy, &out.SampleStrategyArgs, changes.SampleStrategy, changes.SampleStrategyArgs)
-	return &out, nil
+	return &out
 }
 
 // merge puts one changed part in place of an algorithm type's own. It leaves the type's maps as

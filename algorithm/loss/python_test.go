@@ -316,7 +316,48 @@ func TestCompatLosses(t *testing.T) {
 	}
 }
 
-// termsOf returns our ppo with a KL and an entropy term.
+// A preference loss of Trinity-RFT is ours for a single pair: of several it sums the log-ratios first.
+func TestCompatPairs(t *testing.T) {
+	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	ours, err := loss.PolicyLosses.Build("dpo", map[string]any{"beta": 0.3, "label_smoothing": 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := map[string]any{"beta": 0.3, "label_smoothing": 0.1}
+	theirs := inPython(t, "trinity.algorithm.policy_loss_fn.dpo_loss.DPOLossFn", args, section)
+	if !theirs.Pairs() || !theirs.Needs().Reference || loss.ReadsAdvantages(theirs.Policy) {
+		t.Errorf("%v, %+v", theirs.Pairs(), theirs.Needs())
+	}
+	exps, now := optimizerStep(7, 2, 20)
+	want, w := learnt(t, loss.NewComposite(ours, nil, nil), exps, now, 2)
+	got, m := learnt(t, theirs, exps, now, 2)
+	sameGradient(t, got, want, 1e-6)
+	for _, name := range []string{"dpo_loss", "chosen_reward", "rejected_reward", "accuracy_mean", "final_loss"} {
+		if math.Abs(m[name]-w[name]) > 1e-5 {
+			t.Errorf("%s is %v, want %v", name, m[name], w[name])
+		}
+	}
+}
+
+// Losses that tell demonstrations apart, or the step, get what they take.
+func TestCompatMixtures(t *testing.T) {
+	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	for _, class := range []string{"mix_policy_loss.MIXPolicyLossFn", "chord_policy_loss.MIXCHORDPolicyLossFn"} {
+		theirs := inPython(t, "trinity.algorithm.policy_loss_fn."+class, nil, section)
+		exps, now := optimizerStep(8, 8, 20)
+		for _, e := range exps {
+			if e.IsExpert {
+				e.Advantages, e.Logprobs = nil, nil
+			}
+		}
+		if _, m := learnt(t, theirs, exps, now, 8); m["final_loss"] == 0 || math.Abs(m["final_loss"]-m["loss"]) > 1e-6 {
+			t.Errorf("%s: %v", class, m)
+		}
+		sameBits(t, theirs, exps, now)
+	}
+}
+
+// termsOf returns our cispo with a KL and an entropy term.
 func termsOf(t *testing.T, host trinity.Host, kl, bonus string, klArgs, bonusArgs map[string]any) *loss.Composite {
 	t.Helper()
 	policy, err := loss.PolicyLosses.Build("cispo")

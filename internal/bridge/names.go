@@ -32,12 +32,22 @@ type Described struct {
 	ComputeInTrainer bool     `json:"compute_in_trainer"`
 	SelectKeys       []string `json:"select_keys"`
 
+	Algorithm *AlgorithmType `json:"algorithm"` // of a class of an algorithm type
+
 	// What a loss or an advantage takes, and of this what it cannot do without.
 	Takes []string `json:"takes"`
 	Needs []string `json:"needs"`
 	Pairs bool     `json:"pairs"` // a loss compares pairs, chosen and rejected in turn
 
 	Files []string `json:"files"` // of users, which the import has run
+}
+
+// AlgorithmType is what a class of an algorithm type says: the attributes of Trinity-RFT's.
+type AlgorithmType struct {
+	Schema    string          `json:"schema"`
+	UseCritic bool            `json:"use_critic"`
+	Checks    bool            `json:"checks"` // it has a check_config of its own
+	Config    json.RawMessage `json:"config"` // default_config
 }
 
 // Argument is one of a class or a function, in the words of Python.

@@ -29,8 +29,8 @@ func checkCommand() *cobra.Command {
 				bridge.Allow()
 			}
 			cfg, err := flags.load(args)
-			if files := bridge.Imported(); len(files) > 0 {
-				sayTo(cmd.ErrOrStderr())("imported, with your rights: " + strings.Join(files, ", "))
+			if files := bridge.Imported(); len(files) > 0 && !asJSON {
+				fmt.Fprintf(cmd.OutOrStdout(), "# imported, with your rights: %s\n", strings.Join(files, ", "))
 			}
 			if err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 func (s *Settled) findPlugins(r report) {
 	p := pluginCheck{r, map[string]bool{}, s.Plugin}
 	if s.Explores || s.Trains {
-		findAlgorithm(p, &s.Algorithm)
+		findAlgorithm(p, &s.Algorithm, &s.Method)
 	}
 	for _, t := range s.Data.Tasksets {
 		findTaskset(p, &s.Buffer, &s.Cod, s.Work, t)
@@ -71,13 +71,17 @@ func (c *Config) Plugin(kind *registry.Catalog, name string, args map[string]any
 }
 
 // findAlgorithm checks the algorithm type, its parts and their arguments.
-func findAlgorithm(p pluginCheck, algorithm *Algorithm) {
-	s := algorithm
-	p.named("algorithm", s.AlgorithmType, "algorithm.algorithm_type", nil, "")
+func findAlgorithm(p pluginCheck, algorithm *Algorithm, method *Method) {
+	s, key := algorithm, "algorithm.algorithm_type"
 	changes := s.changes()
-	parts, err := registry.Parts(changes)
-	if err != nil { // an unknown type, which named has reported
-		parts = &changes
+	parts, err := &changes, method.unknown
+	switch plugin, _ := p.plugin(registry.Algorithms.Catalog, s.AlgorithmType, nil); {
+	case err == nil:
+		parts = registry.PartsOf(method.own, changes)
+	case plugin != s.AlgorithmType:
+		p.fail(key, err.Error(), "")
+	default:
+		p.named("algorithm", s.AlgorithmType, key, nil, "")
 	}
 	check := func(kind, key, name string, args, given map[string]any) {
 		key = "algorithm." + key

@@ -68,6 +68,9 @@ type Method struct {
 	Imitates bool
 	// Recomputes reports whether the trainer computes the logprobs before the update itself.
 	Recomputes bool
+
+	own     *trinity.Algorithm // the type, without the changes; nil if there is none
+	unknown error              // why not
 }
 
 // Batch has the sizes of a run. Train, Mini and Rollouts count experiences or pairs of a dataset. If
@@ -127,17 +130,17 @@ func (m *Method) settle(algorithm *Algorithm, w *Work, batch *Batch, plugin plug
 	if bypass := algorithm.RolloutCorrection.BypassMode; bypass != nil {
 		m.Recomputes = !*bypass
 	}
-	own, err := registry.Algorithms.Build(algorithm.AlgorithmType)
-	if err == nil {
+	if own := m.own; own != nil {
 		w.Offline, batch.PerRow = own.Offline, trinity.PerRow(own.Schema)
 		m.GroupSize = max(own.GroupSize, 1)
 	}
 	if algorithm.RepeatTimes != nil {
 		m.GroupSize = *algorithm.RepeatTimes
 	}
-	if m.Parts, err = registry.Parts(algorithm.changes()); err != nil {
-		return // the check of the plug-ins reports it
+	if m.own == nil {
+		return // the check of the plug-ins reports why
 	}
+	m.Parts = registry.PartsOf(m.own, algorithm.changes())
 	resolveParts(m.Parts, plugin)
 	p, name := m.Parts, m.Parts.SampleStrategy
 	setDefault(&name, "default")

@@ -259,6 +259,7 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
         ({"reward": 3}, TypeError, "reward is a int: want a function, or the name of one"),
         ({"reward": tg.tool(lambda a: a)}, TypeError, "<lambda> is marked as @tg.tool, and given as reward"),
         ({"workflow": length, "tools": [length]}, TypeError, "workflow makes the rollout itself"),
+        ({"reward": None}, TypeError, "grpo learns from rewards: give reward, workflow, tools or environment"),
         ({"dataset": []}, ValueError, "the dataset has no rows"),
         ({"dataset": [{"a": object()}]}, TypeError, "row 0 of the dataset: a builtins.object is no number"),
         ({"dataset": {"a": [1]}}, TypeError, "the dataset is a dict: want a path, a hub name, or rows as dicts"),
@@ -271,6 +272,8 @@ def test_mistakes(more: dict[str, Any], error: type[Exception], says: str) -> No
 
 
 def test_classes_are_those_of_the_program() -> None:
+    offline = {name for name in _config.algorithms().values() if _config.reads_a_dataset(name)}
+    assert offline == {"bradley_terry", "cpt", "dpo", "kto", "sft"}
     assert tg.DrGRPO.algorithm == tg.DR_GRPO.algorithm == "dr_grpo"
     assert tg.DPO.__doc__.startswith("Direct preference optimization")
     assert {"GRPO", "DAPO", "RLOO", "SFT", "DPO", "Run", "RunError"} <= set(dir(tg))
@@ -280,8 +283,10 @@ def test_classes_are_those_of_the_program() -> None:
 
 def test_tables_are_datasets(tmp_path: Path) -> None:
     arrow = SimpleNamespace(to_pylist=lambda: ROWS)
+    polars = SimpleNamespace(to_dicts=lambda: ROWS, to_dict=None, columns=["question", "answer"])
     expected = [json.dumps(row) for row in ROWS]
     assert Path(_config.dataset(arrow, tmp_path, "arrow")).read_text().splitlines() == expected
+    assert Path(_config.dataset(polars, tmp_path, "polars")).read_text().splitlines() == expected
     assert Path(_config.dataset(iter(ROWS), tmp_path, "iterator")).read_text().splitlines() == expected
     assert _config.dataset("openai/gsm8k", tmp_path, "hub") == "openai/gsm8k"
     assert _config.dataset(tmp_path / "arrow.jsonl", tmp_path, "path") == str(tmp_path / "arrow.jsonl")
@@ -365,6 +370,18 @@ def test_only_the_run_connects() -> None:
         assert b"does not know how to nothing" in ask(caller.token)
         with pytest.raises(OSError, match=r".*"):
             ask(caller.token)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send to a process")
+def test_a_run_is_killed() -> None:
+    def kill(completion: str) -> float:
+        assert run._child is not None
+        run._child.kill()
+        return 0
+
+    run = tg.GRPO(reward=kill, **SMALL)
+    with pytest.raises(tg.RunError, match="the run was killed by SIGKILL"):
+        run.train()
 
 
 def test_a_worker_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,8 @@ def test_found(folder: Path) -> None:
         ("flows.steps.Walk", "flows.steps has no Walk: it has no class and no function"),
         (
             "flows.nowhere.Walk",
-            "flows.nowhere: no module named 'flows.nowhere' in PYTHON: pip install it there, or set python.interpreter",
+            "flows.nowhere: no module named 'flows.nowhere' in PYTHON: name its folder in python.path, pip install it there, "
+            "or set python.interpreter",
         ),
         (
             "flows.broken.Walk",

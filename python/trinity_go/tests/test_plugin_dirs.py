@@ -25,6 +25,13 @@ FILES = {
     "one/no-name.py": "",
     "one/__main__.py": "raise SystemExit\n",
     "two/steps.py": "N = 3\n",
+    "two/kinds.py": "from trinity.algorithm import ALGORITHM_TYPE, AlgorithmType\n"
+    "from trinity.buffer.selector import SELECTORS\n"
+    "from trinity.buffer.selector.selector import BaseSelector\n"
+    "@ALGORITHM_TYPE.register_module('mine')\n"
+    "class Mine(AlgorithmType): pass\n"
+    "SELECTORS.register_module('first', BaseSelector)\n",
+    "two/lacks.py": "from trinity.algorithm.policy_loss_fn import POLICY_LOSS_FN, PolicyLossFn\n",
     "two/walk.py": "raise SystemExit\n",
 }
 
@@ -53,9 +60,19 @@ def test_registered(folder: Path) -> None:
     assert steps(2)(response="") == {"steps": 6}
     assert names.find("steps") is steps
     assert names.find("trinity.plugins.walk.Steps").__qualname__ == "Steps"
-    assert [(r["kind"], r["name"], r["doc"]) for r in describe.registered()] == [("reward", "steps", "Counts steps.")]
+    assert [(r["kind"], r["name"], r["doc"]) for r in describe.registered()][:1] == [
+        ("reward", "steps", "Counts steps.")
+    ]
+    assert names.find("mine", "algorithm")._name == "mine" and not names.find("mine").use_critic
+    assert names.find("first").__name__ == "BaseSelector"
     failed = {Path(path).name: str(error) for path, error in plugin_dirs.load().items()}
-    assert sorted(failed) == ["broken.py", "gone", "no-name.py", "walk.py"]  # beside.py registers what is registered
+    assert sorted(failed) == [
+        "broken.py",
+        "gone",
+        "lacks.py",
+        "no-name.py",
+        "walk.py",
+    ]  # beside.py registers what is registered
     assert "has the same name" in failed["walk.py"]
 
 
@@ -67,6 +84,11 @@ def test_not_registered(folder: Path) -> None:
         f"no module in {folder}/one, {folder}/two, {folder}/gone registers a reward stepz: registered are steps; "
     )
     assert f"{folder}/one/broken.py: broken.py:2: no module named 'gymnasium_that_is_nowhere'" in said
+    assert (
+        f"{folder}/two/lacks.py: lacks.py:1: ImportError: cannot import name 'PolicyLossFn' from "
+        "'trinity.algorithm.policy_loss_fn': pip install --no-deps trinity-rft has what this version does not offer"
+        in said
+    )
     with pytest.raises(Told, match="^steps is registered as reward, and not as workflow$"):
         names.find("steps", "workflow")
 

@@ -77,7 +77,7 @@ class Model:
     def __init__(self, *says: Any) -> None:
         self.says, self.asked = list(says), []
 
-    def _body(self, told: dict[str, Any]) -> dict[str, Any]:
+    def _body(self, told: dict[str, Any], logprobs: int) -> dict[str, Any]:
         return dict(told)
 
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._binary import NotInstalled, binary
 from ._marks import advantage, loss, operator, reward, tool, workflow
@@ -19,12 +19,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[Recipe]:
     """Return what a worker of a run does not load, and the class of an algorithm of the program."""
     if name not in __all__ and not name[:1].isupper():  # a module, which Python then imports
         raise AttributeError(f"trinity_go has no {name}")
     module = importlib.import_module(".rollouts" if name in _ROLLOUTS else "._front", __name__)
-    found = vars(module)[name] if name in __all__ else module.recipe(name)
+    found: type[Recipe] | None = vars(module)[name] if name in __all__ else module.recipe(name)
     if found is None:
         raise AttributeError(f"trinity_go has no {name}: `trinity list algorithm` has the algorithms")
     globals()[name] = found

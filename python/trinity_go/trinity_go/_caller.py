@@ -125,6 +125,7 @@ class Caller:
         self._connection = connection
         self._door.close()
         connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(OSError, ValueError):  # the run has ended
             wire.Server(self._handlers, cast(BinaryIO, _Answers(connection)), _FOREVER).run(questions)
         questions.close()

@@ -51,6 +51,11 @@ def explain(kind: str, name: str) -> str:
     return str(json.loads(ask("explain", "--json", kind, name).splitlines()[0])["doc"])
 
 
+def reads_a_dataset(algorithm: str) -> bool:
+    """Report whether an algorithm trains on a dataset itself, without rollouts: its description says so."""
+    return "on a dataset of" in explain("algorithm", algorithm)
+
+
 @functools.cache
 def key_of(name: str) -> str:
     """Return the key of a configuration that a keyword argument sets: of those with this last part, the one at the top.
@@ -145,8 +150,9 @@ def dataset(rows: Any, folder: Path, name: str) -> str:
 
 def _rows(rows: Any) -> Iterable[Any]:
     """Return the rows of a DataFrame of pandas, a table of pyarrow, a datasets.Dataset, or any iterable of dicts."""
-    if hasattr(rows, "to_pylist"):  # pyarrow
-        return list(rows.to_pylist())
+    for convert in ("to_pylist", "to_dicts"):  # pyarrow, polars
+        if hasattr(rows, convert):
+            return list(getattr(rows, convert)())
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):  # pandas; NaN in a column of numbers is no value
         return [{k: None if _is_missing(v) else v for k, v in row.items()} for row in rows.to_dict("records")]
     if isinstance(rows, Mapping) or not hasattr(rows, "__iter__"):

@@ -159,6 +159,7 @@ class Run(_results.Results):
                 stderr=subprocess.PIPE,
                 env=self._environment(caller),
                 start_new_session=True,  # Ctrl-C is for this process, which passes it on
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
             try:
                 said = self._follow(self._child)
@@ -177,7 +178,10 @@ class Run(_results.Results):
             error, line = self._failure
             raise RunError(line) from error
         if status and not self.interrupted:
-            raise RunError(said or f"trinity ended with status {status}")
+            how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+            raise RunError(said or f"the run {how}")
+        if self.interrupted:
+            print(f"name={self.name!r} resumes it", file=sys.stderr)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -267,7 +271,7 @@ class Recipe(Run):
     """A run of one algorithm. The classes are those of the algorithms of the program: tg.GRPO, tg.DAPO, tg.SFT, tg.DPO, …
 
     model is a directory, a GGUF file or a hub name. dataset is a path, a hub name, a list of dicts, or a table of pandas,
-    pyarrow or datasets. prompt and answer are columns. reward is a function, the name of one, or a list of them, whose
+    pyarrow or datasets. prompt and answer are columns, messages one of chats. reward is a function, the name of one, or a list of them, whose
     sum is the reward. workflow makes the rollouts; tools and environment are functions and a class whose methods the
     model may call. Without all these the run trains on the dataset itself, as SFT and DPO do. loss, advantage and
     operator are functions or names in place of the algorithm's. Further
@@ -289,6 +293,7 @@ class Recipe(Run):
         operator: Any = None,
         prompt: str | None = None,
         answer: str | None = None,
+        messages: str | None = None,
         steps: int | None = None,
         eval_dataset: Any = None,
         name: str | None = None,
@@ -307,9 +312,11 @@ class Recipe(Run):
             "algorithm": {"algorithm_type": self.algorithm},
             "buffer": {"total_steps": steps} if steps is not None else {},
         }
-        columns = {"prompt_key": prompt, "response_key": answer}
+        columns = {"prompt_key": prompt, "response_key": answer, "messages_key": messages}
         form = {key: column for key, column in columns.items() if column is not None}
         if reward is None and workflow is None and not tools and environment is None:
+            if not _config.reads_a_dataset(self.algorithm):
+                raise TypeError(f"{self.algorithm} learns from rewards: give reward, workflow, tools or environment")
             form = {"prompt_type": "plaintext", **form} if prompt else form
             rows = {"path": _config.dataset(dataset, data, "train"), "format": form}
             made = _config.merge(made, {"mode": "train", "buffer": {"trainer_input": {"experience_buffer": rows}}})

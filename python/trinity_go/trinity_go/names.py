@@ -72,9 +72,13 @@ def registered(name: str, kind: str = "") -> Any:
     where = ", ".join(plugin_dirs.folders())
     if not where:
         raise Told(f"{name}: want package.module.{name} or file.py:{name}")
-    said = f"no module in {where} registers a {kind or 'class'} {name}"
+    said = f"no module in {where} registers {_a(kind or 'class')} {name}"
     said += f": registered are {', '.join(own)}" if own else ""
     raise Told("; ".join([said, *(_failure(path, error) for path, error in failed.items())]))
+
+
+def _a(word: str) -> str:
+    return ("an " if word[0] in "aeio" else "a ") + word
 
 
 def _of_name(name: str) -> tuple[ModuleType, str, str]:
@@ -137,7 +141,11 @@ def _failure(what: str, error: BaseException) -> str:
         lacks = f"{what}{here}: no module named {error.name!r} in {sys.executable}"
         if error.name.startswith("trinity."):  # it says which version has it
             return f"{what}{here}: {error}"
-        return f"{lacks}: pip install it there, or set python.interpreter"
+        own = "" if here else "name its folder in python.path, "
+        return f"{lacks}: {own}pip install it there, or set python.interpreter"
     if isinstance(error, SyntaxError):
         return f"{what}: {os.path.basename(error.filename or '')}:{error.lineno}: {error.msg}"
-    return f"{what}: {place_of(error).partition(' in ')[0]}: {type(error).__name__}: {error}"
+    said = f"{what}: {place_of(error).partition(' in ')[0]}: {type(error).__name__}: {error}"
+    if isinstance(error, ImportError) and (error.name or "").startswith("trinity."):  # a name that is not offered
+        return f"{said.partition(' (')[0]}: pip install --no-deps trinity-rft has what this version does not offer"
+    return said

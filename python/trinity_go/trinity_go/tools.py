@@ -126,7 +126,9 @@ def play(task: Task, model: Model, tools: Sequence[str] = (), environment: str =
 
 def _reply(model: Model, messages: list[dict[str, Any]], told: dict[str, Any]) -> dict[str, Any]:
     """Return the model's message, with the calls that it makes."""
-    said = model._ask("/chat/completions", model._body(told) | {"messages": messages})["choices"][0]["message"]
+    said = model._ask("/chat/completions", model._body(told, logprobs=False) | {"messages": messages})["choices"][0][
+        "message"
+    ]
     message = {"role": "assistant", "content": said.get("content") or ""}
     return message | ({"tool_calls": said["tool_calls"]} if said.get("tool_calls") else {})
 

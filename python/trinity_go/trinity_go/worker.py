@@ -8,10 +8,24 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from . import advantages, classes, compat, describe, losses, operators, plugin_dirs, rewards, rollouts, said, wire
+from . import (
+    advantages,
+    algorithms,
+    classes,
+    compat,
+    describe,
+    losses,
+    operators,
+    plugin_dirs,
+    rewards,
+    rollouts,
+    said,
+    wire,
+)
 
 CHECKS: dict[str, describe.Check] = {
     "advantage": advantages.describe,
+    "algorithm": algorithms.describe,
     "entropy": losses.describe_entropy,
     "kl": losses.describe_kl,
     "loss": losses.describe,

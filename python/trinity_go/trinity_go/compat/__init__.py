@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from . import config, experience, models, stepwise, utils, verl, workflows
+from . import config, experience, kinds, models, stepwise, utils, verl, workflows
 from .finder import Finder
 from .finder import install as _install
 from .registry import Registry, registries
@@ -29,7 +29,11 @@ def _names(module: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(module, name) for name in names}
 
 
-_WORKFLOWS = _names(workflows, "Task", "Workflow", "WORKFLOWS")
+# At both places, because older versions of Trinity-RFT have all of them at the first.
+_WORKFLOWS = _names(
+    workflows, "AsyncMathWorkflow", "AsyncSimpleWorkflow", "BaseSimpleWorkflow", "MathWorkflow", "MultiTurnWorkflow", "SimpleWorkflow",
+    "Task", "Workflow", "WORKFLOWS",
+)  # fmt: skip
 _REWARDS = {"RewardFn": RewardFn, "REWARD_FUNCTIONS": REWARD_FUNCTIONS}
 
 # The names of each module. A module that is a package has an entry for each of its folders, too.
@@ -50,10 +54,7 @@ OFFERED: dict[str, dict[str, Any]] = {
     "trinity.common.workflows.step_wise_workflow": _names(
         stepwise, "AsyncRewardPropagationWorkflow", "AsyncStepWiseRewardWorkflow", "RewardPropagationWorkflow", "StepWiseRewardWorkflow"
     ),
-    "trinity.common.workflows.workflow": _WORKFLOWS
-    | _names(
-        workflows, "AsyncMathWorkflow", "AsyncSimpleWorkflow", "BaseSimpleWorkflow", "MathWorkflow", "MultiTurnWorkflow", "SimpleWorkflow",
-    ),
+    "trinity.common.workflows.workflow": _WORKFLOWS,
     "trinity.algorithm": {},
     "trinity.buffer": _names(utils, "get_buffer_reader"),
     "trinity.utils": {},
@@ -74,7 +75,10 @@ def install() -> None:
     if importlib.util.find_spec("verl") is None:
         offered["verl"] = {"DataProto": verl.DataProto}
         offered["verl.protocol"] = {"DataProto": verl.DataProto}
-    _install(Finder(offered, MOVED))
+    finder = Finder(offered, MOVED)
+    if not finder.original:
+        offered |= kinds.OFFERED
+    _install(finder)
 
 
 __all__ = ["MOVED", "OFFERED", "REWARD_FUNCTIONS", "WORKFLOWS", "RewardFn", "install"]
