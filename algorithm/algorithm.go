@@ -126,6 +126,10 @@ func (a *Algorithm) buildPenalty() error {
 	if a.Def.KLPenalty == "none" {
 		return nil
 	}
+	if _, ok := kl.(loss.Prober); ok {
+		what := "a KL function in Python is asked about whole optimizer steps, and a penalty is taken before them"
+		return registry.ArgError{Key: "kl_penalty_fn", Message: what, Hint: "use kl_loss_fn"}
+	}
 	penalize := a.Advantage.Needs().PenalizeKL
 	if penalize == nil {
 		return fmt.Errorf("kl_penalty_fn %s: advantage_fn %s scores whole responses and has no token rewards to take a KL "+

@@ -10,7 +10,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
-	"github.com/trinity-go/trinity/internal/process"
 )
 
 func init() {
@@ -51,14 +50,7 @@ func (p *pythonSelector) Validate() error {
 		p.Args = map[string]any{}
 	}
 	_, err := p.Python.Describe("selector", p.Class, p.Args)
-	if err == nil {
-		return nil
-	}
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	return fmt.Errorf("%s: %w", key, err)
+	return bridge.Keyed(err)
 }
 
 // Open gives the selector what a run offers.

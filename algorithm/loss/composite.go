@@ -21,6 +21,7 @@ type Composite struct {
 	Mode   AggMode // aggregates KL and entropy; the policy loss has its own
 
 	klCoef float64
+	probed []probed // of the step
 	tapes  sync.Pool
 }
 
@@ -36,6 +37,9 @@ func NewComposite(policy PolicyLoss, kl KL, entropy Entropy) *Composite {
 	}
 	if _, none := entropy.(*noEntropy); !none {
 		c.Bonus = entropy
+	}
+	if p, ok := entropy.(*pythonEntropy); ok {
+		p.mode = c.Mode
 	}
 	c.tapes.New = func() any { return new(tape.Tape) }
 	return c
@@ -121,7 +125,7 @@ func (c *Composite) terms(in *Input) (tape.Stream, trinity.Metrics, error) {
 			}
 			old = &s
 		}
-		kl := in.Aggregate(c.Mode, c.KL.Estimate(in.Logprob, ref, old), nil)
+		kl := in.Aggregate(c.Mode, c.KL.Estimate(in, in.Logprob, ref, old), nil)
 		metrics["kl_loss"] = kl.Scalar()
 		metrics["kl_coef"] = c.klCoef * in.Share()
 		total = total.Add(kl.Scale(c.klCoef))

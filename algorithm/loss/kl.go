@@ -8,9 +8,9 @@ import (
 // KL estimates, per token, the Kullback–Leibler divergence of the policy from the reference model
 // (Schulman, "Approximating KL divergence", 2020).
 type KL interface {
-	// Estimate returns the estimate [n], nats, of lp against ref. old is the log-probabilities of
-	// the policy that sampled, nil if unknown.
-	Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream
+	// Estimate returns the estimate [n], nats, of lp against ref, of the sequences of in. old is the
+	// log-probabilities of the policy that sampled, nil if unknown.
+	Estimate(in *Input, lp, ref tape.Stream, old *tape.Stream) tape.Stream
 	// Controller returns the weight of the term.
 	Controller() *KLController
 }
@@ -56,7 +56,7 @@ type formulaKL struct {
 	formula      func(lp, ref tape.Stream, old *tape.Stream) tape.Stream
 }
 
-func (e *formulaKL) Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream {
+func (e *formulaKL) Estimate(_ *Input, lp, ref tape.Stream, old *tape.Stream) tape.Stream {
 	return e.formula(lp, ref, old)
 }
 
@@ -69,7 +69,9 @@ type noKL struct {
 func (*noKL) Controller() *KLController { return &KLController{} }
 
 // Estimate returns 0.
-func (n *noKL) Estimate(lp, _ tape.Stream, _ *tape.Stream) tape.Stream { return lp.Detach().Scale(0) }
+func (n *noKL) Estimate(_ *Input, lp, _ tape.Stream, _ *tape.Stream) tape.Stream {
+	return lp.Detach().Scale(0)
+}
 
 const defaultKLCoef = 0.001
 

@@ -30,7 +30,7 @@ func (p *Penalty) Of(batch []*trinity.Experience) ([][]float64, trinity.Metrics,
 	if err != nil {
 		return nil, nil, err
 	}
-	estimate := p.KL.Estimate(old, ref, &old)
+	estimate := p.KL.Estimate(in, old, ref, &old)
 	kl := in.SequenceMean(estimate.SeqMean(nil))
 	metrics := trinity.Metrics{"kl": kl, "kl_coef": p.Coef}
 	out := unpack[float64](batch, estimate.Scale(p.Coef).Value())

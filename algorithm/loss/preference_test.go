@@ -307,12 +307,12 @@ func TestPreferencesReportBadInput(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := kto.Prepare(t.Context(), step(l), []trinity.TokenStats{nowL}); err == nil ||
+	if err := kto.Policy.(Prober).Prepare(t.Context(), step(l), []trinity.TokenStats{nowL}); err == nil ||
 		!strings.Contains(err.Error(), "0 of the reference model, want 2") {
 		t.Error(err)
 	}
 	w.RefLogprobs[1] = float32(math.Inf(-1))
-	if err := kto.Prepare(t.Context(), step(w), []trinity.TokenStats{now}); err == nil ||
+	if err := kto.Policy.(Prober).Prepare(t.Context(), step(w), []trinity.TokenStats{now}); err == nil ||
 		!strings.Contains(err.Error(), "the KL from the reference model") {
 		t.Error(err)
 	}

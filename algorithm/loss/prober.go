@@ -2,6 +2,7 @@ package loss
 
 import (
 	"context"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -35,7 +36,7 @@ type SchemaLoss interface {
 }
 
 // Prober is a loss that must know something of a whole optimizer step before the first micro-batch.
-// The policy loss of a [Composite] may be one.
+// The terms of a [Composite] may be.
 type Prober interface {
 	// Probes returns the sequences whose log-probabilities Prepare needs: experiences of the step,
 	// or sequences made of their parts. If it returns none, the trainer does not call Prepare.
@@ -54,18 +55,41 @@ func (c *Composite) Pairs() bool {
 	return ok && p.Pairs()
 }
 
-// Probes implements Prober: it returns the probes of the policy loss.
-func (c *Composite) Probes(whole []*trinity.Experience) []*trinity.Experience {
-	if p, ok := c.Policy.(Prober); ok {
-		return p.Probes(whole)
+// probed is a term with its probes: those from the first to before the last of all probes of a step.
+type probed struct {
+	term     Prober
+	from, to int
+}
+
+// Probes implements Prober: it returns the probes of the terms, once where several want the same.
+func (c *Composite) Probes(whole []*trinity.Experience) (all []*trinity.Experience) {
+	c.probed = nil
+	for _, term := range []any{c.Policy, c.KL, c.Bonus} {
+		p, ok := term.(Prober)
+		if !ok {
+			continue
+		}
+		own := p.Probes(whole)
+		if n := len(c.probed); n > 0 && slices.Equal(own, all[c.probed[n-1].from:c.probed[n-1].to]) {
+			c.probed = append(c.probed, probed{p, c.probed[n-1].from, c.probed[n-1].to})
+			continue
+		}
+		c.probed = append(c.probed, probed{p, len(all), len(all) + len(own)})
+		all = append(all, own...)
 	}
-	return nil
+	return all
 }
 
 // Prepare implements Prober.
 func (c *Composite) Prepare(ctx context.Context, probes *trinity.Batch, now []trinity.TokenStats) error {
-	if p, ok := c.Policy.(Prober); ok {
-		return p.Prepare(ctx, probes, now)
+	for _, p := range c.probed {
+		if p.from == p.to {
+			continue
+		}
+		own := probes.Experiences[p.from:p.to]
+		if err := p.term.Prepare(ctx, &trinity.Batch{Step: probes.Step, Experiences: own, Whole: own}, now[p.from:p.to]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

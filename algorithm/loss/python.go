@@ -20,7 +20,7 @@ func init() {
 			"derivatives, {\"logprob\": …}, without. What it takes by the names of its parameters, the run computes: old_logprob ref_logprob "+
 			"teacher_logprobs advantages action_mask expert_mask entropy step, and numbers of info. The section python of the configuration "+
 			"says which Python runs it. Metrics: pg_loss, and those that it returns.",
-		func() PolicyLoss { return &pythonLoss{Timeout: 60, Python: bridge.DefaultPlugins()} })
+		func() PolicyLoss { return &pythonLoss{pythonTerm: newPythonTerm()} })
 	PolicyLosses.Elsewhere("python", "class")
 }
 
@@ -29,16 +29,10 @@ func init() {
 // So the gradient does not depend on how the step is cut. Weights of rollout correction are factors
 // of the derivatives.
 type pythonLoss struct {
-	Class   string         `yaml:"class" required:"name a class, such as my.module.Loss" doc:"package.module.Name, or file.py:Name"`
-	Args    map[string]any `yaml:"args" doc:"arguments of the class, or of the function beside the streams"`
-	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for an optimizer step, besides imports (python.start_timeout)"`
-	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
+	pythonTerm `yaml:",inline"`
 
-	is     bridge.Described
-	host   trinity.Host // nil before Open, and in a rehearsal
-	opened bool
-	step   pythonStep
-	told   map[string]bool // metrics that are left out
+	step pythonStep
+	told map[string]bool // metrics that are left out
 }
 
 // pythonStep is what Python has said about an optimizer step.
@@ -49,22 +43,7 @@ type pythonStep struct {
 }
 
 // Validate checks that the class exists and takes the arguments.
-func (p *pythonLoss) Validate() (err error) {
-	if p.Class == "" {
-		return nil // the tag required reports it
-	}
-	if p.Args == nil {
-		p.Args = map[string]any{}
-	}
-	p.is, err = p.Python.Describe("loss", p.Class, p.Args)
-	return bridge.Keyed(err)
-}
-
-// Open gives the loss what a run offers.
-func (p *pythonLoss) Open(host trinity.Host) error {
-	p.host, p.opened = host, true
-	return nil
-}
+func (p *pythonLoss) Validate() error { return p.describe("loss") }
 
 // takes reports whether the loss takes a stream. Before somebody has described it, nobody knows.
 func (p *pythonLoss) takes(name string) bool { return slices.Contains(p.is.Takes, name) }
@@ -93,31 +72,32 @@ func (p *pythonLoss) Schema() string {
 
 // Probes implements [Prober]. It returns the sequences with trained tokens, of pairs those of which
 // both have some.
-func (p *pythonLoss) Probes(whole []*trinity.Experience) (probes []*trinity.Experience) {
+func (p *pythonLoss) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	p.step = pythonStep{logprob: map[*trinity.Experience][]float64{}, entropy: map[*trinity.Experience][]float64{}}
-	unit := 1
-	if p.is.Pairs {
-		unit = 2
-	}
-	for row := range slices.Chunk(whole, unit) {
-		if !slices.ContainsFunc(row, func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 }) {
-			probes = append(probes, row...)
-		}
-	}
 	for _, e := range whole {
 		p.step.logprob[e] = nil
 	}
-	return probes
+	if p.is.Pairs {
+		return withTokens(whole, 2)
+	}
+	return withTokens(whole, 1)
+}
+
+// withTokens returns the units of so many sequences that all have trained tokens.
+func withTokens(whole []*trinity.Experience, unit int) (all []*trinity.Experience) {
+	for row := range slices.Chunk(whole, unit) {
+		if !slices.ContainsFunc(row, func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 }) {
+			all = append(all, row...)
+		}
+	}
+	return all
 }
 
 // Prepare implements [Prober]. It asks for the loss of the step and its derivatives.
 func (p *pythonLoss) Prepare(ctx context.Context, b *trinity.Batch, now []trinity.TokenStats) error {
 	question, err := p.question(b, now)
-	if err != nil || p.host == nil && p.opened {
+	if err != nil || p.rehearses() {
 		return err
-	}
-	if p.host == nil {
-		return fmt.Errorf("policy loss %s: only a run can start Python", p.Class)
 	}
 	var answer struct {
 		Loss        *float64
@@ -125,8 +105,7 @@ func (p *pythonLoss) Prepare(ctx context.Context, b *trinity.Batch, now []trinit
 		LeftOut     []string `json:"left_out"`
 		Derivatives map[string]string
 	}
-	q := bridge.Question{Do: "loss", Name: p.Class, Body: question, Timeout: p.Timeout}
-	if err := p.Python.Ask(ctx, p.host, q, &answer); err != nil {
+	if err := p.ask(ctx, "loss", question, &answer); err != nil {
 		return fmt.Errorf("policy loss %s: %w", p.Class, err)
 	}
 	for _, name := range answer.LeftOut {

@@ -315,3 +315,123 @@ func TestCompatLosses(t *testing.T) {
 		})
 	}
 }
+
+// A preference loss of Trinity-RFT is ours for a single pair: of several it sums the log-ratios first.
+func TestCompatPairs(t *testing.T) {
+	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	ours, err := loss.PolicyLosses.Build("dpo", map[string]any{"beta": 0.3, "label_smoothing": 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := map[string]any{"beta": 0.3, "label_smoothing": 0.1}
+	theirs := inPython(t, "trinity.algorithm.policy_loss_fn.dpo_loss.DPOLossFn", args, section)
+	if !theirs.Pairs() || !theirs.Needs().Reference || loss.ReadsAdvantages(theirs.Policy) {
+		t.Errorf("%v, %+v", theirs.Pairs(), theirs.Needs())
+	}
+	exps, now := optimizerStep(7, 2, 20)
+	want, w := learnt(t, loss.NewComposite(ours, nil, nil), exps, now, 2)
+	got, m := learnt(t, theirs, exps, now, 2)
+	sameGradient(t, got, want, 1e-6)
+	for _, name := range []string{"dpo_loss", "chosen_reward", "rejected_reward", "accuracy_mean", "final_loss"} {
+		if math.Abs(m[name]-w[name]) > 1e-5 {
+			t.Errorf("%s is %v, want %v", name, m[name], w[name])
+		}
+	}
+}
+
+// Losses that tell demonstrations apart, or the step, get what they take.
+func TestCompatMixtures(t *testing.T) {
+	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	for _, class := range []string{"mix_policy_loss.MIXPolicyLossFn", "chord_policy_loss.MIXCHORDPolicyLossFn"} {
+		theirs := inPython(t, "trinity.algorithm.policy_loss_fn."+class, nil, section)
+		exps, now := optimizerStep(8, 8, 20)
+		for _, e := range exps {
+			if e.IsExpert {
+				e.Advantages, e.Logprobs = nil, nil
+			}
+		}
+		if _, m := learnt(t, theirs, exps, now, 8); m["final_loss"] == 0 || math.Abs(m["final_loss"]-m["loss"]) > 1e-6 {
+			t.Errorf("%s: %v", class, m)
+		}
+		sameBits(t, theirs, exps, now)
+	}
+}
+
+// termsOf returns our cispo with a KL and an entropy term.
+func termsOf(t *testing.T, host trinity.Host, kl, bonus string, klArgs, bonusArgs map[string]any) *loss.Composite {
+	t.Helper()
+	policy, err := loss.PolicyLosses.Build("cispo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := loss.KLs.Build(kl, klArgs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := loss.Entropies.Build(bonus, bonusArgs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := loss.NewComposite(policy, k, e)
+	if err := c.Open(host); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// sameTerms compares terms in Python with ours.
+func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string) {
+	t.Helper()
+	host := trinitytest.Programs(t)
+	in := func(class string, args map[string]any) map[string]any {
+		dir, err := filepath.Abs("testdata/python")
+		if err != nil {
+			t.Fatal(err)
+		}
+		python := map[string]any{"path": []any{dir}}
+		for key, value := range section {
+			python[key] = value
+		}
+		return map[string]any{"class": class, "args": args, "python": python}
+	}
+	weight, coef := map[string]any{"kl_coef": 0.3}, map[string]any{"entropy_coef": 0.2}
+	want := termsOf(t, host, ours, "default", weight, coef)
+	got := termsOf(t, host, "python", "python", in(theirs, weight), in(bonus, coef))
+	exps, now := optimizerStep(5, 12, 20)
+	g, m := learnt(t, got, exps, now, 5)
+	w, n := learnt(t, want, exps, now, 5)
+	sameGradient(t, g, w, 1e-6)
+	n["entropy_loss"] *= 0.2 // a class in Python applies its own coefficient
+	for name, v := range n {
+		if math.Abs(m[name]-v) > 1e-6*(1+math.Abs(v)) {
+			t.Errorf("%s: %s is %v, want %v", theirs, name, m[name], v)
+		}
+	}
+	for i := range w {
+		for k, v := range w[i].Entropy {
+			if math.Abs(float64(g[i].Entropy[k]-v)) > 1e-8 {
+				t.Fatalf("%s, token %d: %v by entropy, want %v", exps[i].ID, k, g[i].Entropy[k], v)
+			}
+		}
+	}
+	sameBits(t, got, exps, now)
+}
+
+func TestTermsInPython(t *testing.T) {
+	bridge.Allow()
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	sameTerms(t, nil, "k2", "own_losses.k2", "own_losses.Bonus")
+}
+
+func TestCompatTerms(t *testing.T) {
+	bridge.Allow()
+	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	for ours, theirs := range map[string]string{
+		"k1": "K1Fn", "k2": "K2Fn", "k3": "K3Fn", "low_var_kl": "LowVarKLFn", "abs": "AbsFn", "corrected_k3": "CorrectedK3Fn",
+	} {
+		const bonus = "trinity.algorithm.entropy_loss_fn.entropy_loss_fn.DefaultEntropyLossFn"
+		sameTerms(t, section, ours, "trinity.algorithm.kl_fn.kl_fn."+theirs, bonus)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/view"
@@ -23,6 +24,7 @@ func replayCommand() *cobra.Command {
 			"algorithm.policy_loss_fn_args.clip_range=0.1, it also prints what the step would have done otherwise.\n" +
 			"The command changes nothing in the run's directory.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			bridge.Allow()
 			if len(args) == 0 {
 				return fmt.Errorf("give the directory of a run: trinity %s", cmd.Use)
 			}

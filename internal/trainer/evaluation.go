@@ -69,7 +69,8 @@ func (u *updater) measure(ctx context.Context, step int64, exps []*trinity.Exper
 			return nil, err
 		}
 	}
-	if err := u.probe(ctx, step, exps); err != nil {
+	ready, err := u.probe(ctx, step, exps)
+	if err != nil {
 		return nil, err
 	}
 	metrics := trinity.Metrics{}
@@ -83,7 +84,7 @@ func (u *updater) measure(ctx context.Context, step int64, exps []*trinity.Exper
 		if err != nil {
 			return nil, err
 		}
-		_, m, err := u.Loss.Loss(b, now)
+		_, m, err := ready.Loss(b, now)
 		if err != nil {
 			return nil, err
 		}

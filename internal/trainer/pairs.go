@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
@@ -27,33 +28,64 @@ func checkPairs(loss trinity.Loss, mini []*trinity.Experience) error {
 }
 
 // probe lets a loss that is a Prober see the whole optimizer step before its micro-batches: it
-// computes the token statistics of the probes that the loss chooses.
-func (u *updater) probe(ctx context.Context, step int64, mini []*trinity.Experience) error {
+// computes the token statistics of the probes that the loss chooses. It returns the loss of the
+// micro-batches. If the probes are the step and the step is one micro-batch, that loss takes the
+// statistics of its own forward pass, because they are the same.
+func (u *updater) probe(ctx context.Context, step int64, mini []*trinity.Experience) (trinity.Loss, error) {
 	p, ok := u.Loss.(loss.Prober)
 	if !ok {
-		return nil
+		return u.Loss, nil
 	}
 	probes := p.Probes(mini)
 	if len(probes) == 0 {
-		return nil
+		return u.Loss, nil
 	}
 	if u.compares {
 		if err := u.reference(ctx, step, probes); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	whole := &trinity.Batch{Step: step, Experiences: probes, Whole: probes}
+	if slices.Equal(probes, mini) {
+		micros, err := microBatches(u.Engine, mini, u.microTokens, unit(u.Loss))
+		if err != nil {
+			return nil, err
+		}
+		if len(micros) == 1 {
+			return &probing{u.Loss, func(now []trinity.TokenStats) error { return p.Prepare(ctx, whole, now) }}, nil
+		}
+	}
 	var now []trinity.TokenStats
 	micros, err := microBatches(u.Engine, probes, u.microTokens, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, micro := range micros {
 		stats, err := u.Engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: probes}, u.Loss.Streams())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		now = append(now, stats...)
 	}
-	return p.Prepare(ctx, whole, now)
+	return u.Loss, p.Prepare(ctx, whole, now)
+}
+
+// probing is a loss that is prepared with the statistics of the only micro-batch of a step.
+type probing struct {
+	of      trinity.Loss
+	prepare func(now []trinity.TokenStats) error
+}
+
+// Streams implements [trinity.Loss].
+func (p *probing) Streams() trinity.Streams { return p.of.Streams() }
+
+// Loss implements [trinity.Loss].
+func (p *probing) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	if len(b.Experiences) != len(b.Whole) {
+		return nil, nil, fmt.Errorf("the engine gives the loss %d of the %d sequences of a micro-batch", len(b.Experiences), len(b.Whole))
+	}
+	if err := p.prepare(now); err != nil {
+		return nil, nil, err
+	}
+	return p.of.Loss(b, now)
 }

@@ -140,3 +140,31 @@ func TestReferenceCacheKeys(t *testing.T) {
 		t.Error(same.RefLogprobs, other.RefLogprobs, hot.RefLogprobs, masked.RefLogprobs)
 	}
 }
+
+// forwards is an engine that counts its forward passes without a gradient.
+type forwards struct {
+	*trinitytest.Bandit
+	n int
+}
+
+func (f *forwards) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	f.n++
+	return f.Bandit.Forward(ctx, b, want)
+}
+
+// A step that is one micro-batch needs no forward pass of its own for the probes, if they are the step.
+func TestProbesOfOneMicroBatchCostNoPass(t *testing.T) {
+	for _, c := range []struct{ tokens, probes, forwards int }{{1000, 8, 0}, {1, 8, 8}, {1000, 7, 1}} {
+		o, bandit, _ := newOptions(t, 1, new([]int64))
+		engine := &forwards{Bandit: bandit}
+		loss := &pairing{probes: func(whole []*trinity.Experience) []*trinity.Experience { return whole[:c.probes] }}
+		o.Policy.Loss, o.Policy.Engine, o.MicroTokens = loss, engine, c.tokens
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("prepared with %d: %.3f", c.probes, float64(c.probes)*math.Log(1.0/6))
+		if engine.n != c.forwards || loss.seen[1] != want || len(loss.seen) < 3 {
+			t.Errorf("%+v: %d forward passes, %v\nwant %s", c, engine.n, loss.seen, want)
+		}
+	}
+}

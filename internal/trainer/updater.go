@@ -56,7 +56,8 @@ func (u *updater) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 	if err := checkPairs(u.Loss, mini); err != nil {
 		return nil, err
 	}
-	if err := u.probe(ctx, step, mini); err != nil {
+	ready, err := u.probe(ctx, step, mini)
+	if err != nil {
 		return nil, err
 	}
 	micros, err := microBatches(u.Engine, mini, u.microTokens, unit(u.Loss))
@@ -70,7 +71,7 @@ func (u *updater) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 		if u.progress != nil {
 			u.progress((u.begun-1)*len(micros)+i, u.steps*len(micros))
 		}
-		loss := u.trace.loss(u.Loss, u.begun-1)
+		loss := u.trace.loss(ready, u.begun-1)
 		m, err := u.Engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, loss)
 		if err != nil {
 			return nil, err

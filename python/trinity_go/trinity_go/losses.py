@@ -1,4 +1,4 @@
-"""Policy losses of users: what they take of an optimizer step, and the derivatives that they return."""
+"""Losses of users, their KL and entropy terms: what they take of an optimizer step, and the derivatives that they return."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
 class Loss:
     """A function, or an instance of a class, with the arguments of a configuration."""
 
+    kind, of = "loss", ("logprob", "log_prob")
+
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
-        self.name, self.target = name, names.find(name, "loss")
+        self.name, self.target = name, names.find(name, self.kind)
         if not callable(self.target):
             raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
         self.fixed: dict[str, Any] = {}
@@ -71,8 +73,10 @@ class Loss:
         self.by_rows = selected is not None
         if selected is not None:
             self.takes_all = False
-        if "logprob" not in self.takes and "log_prob" not in self.takes and not self.takes_all:
-            raise Told(f"{name} takes no logprob: a loss takes, by the names of its parameters, {', '.join(OFFERED)}")
+        if not self.takes_all and not any(n in self.takes for n in self.of):
+            raise Told(
+                f"{name} takes no {self.of[0]}: a loss takes, by the names of its parameters, {', '.join(OFFERED)}"
+            )
         bases = [base.__name__ for base in getattr(self.target, "__mro__", ())]
         self.pairs = bool(getattr(self.target, "pairs", "DPOLossFn" in bases))
         self.library = library_of(self.target)
@@ -81,6 +85,8 @@ class Loss:
         """Return the answer to a question about an optimizer step."""
         step = Step(question, _ARRAYS[self.library]())
         have = step.given(self.by_rows)
+        if "mode" in question:
+            have["loss_agg_mode"] = question["mode"]
         have |= {alias: have[n] for alias, n in _ALIASES.items() if n in have and alias in self.takes}
         arguments = {n: v for n, v in have.items() if self.takes_all or n in self.takes}
         if self.takes_all:
@@ -252,6 +258,74 @@ class Tensors(Lists):
 _ARRAYS: dict[str, type[Lists]] = {"": Lists, "numpy": Arrays, "torch": Tensors}
 
 
+class Entropy(Loss):
+    """An entropy term, which is subtracted from the loss."""
+
+    kind, of = "entropy", ("entropy", "entropy")
+
+
+def describe_entropy(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Say nothing more of an entropy term. Raises Told if its arguments are wrong."""
+    Entropy(name, args)
+    return {}
+
+
+class KL:
+    """An estimate of the KL from the reference model, for each token."""
+
+    # Arguments of the term's weight, which a class need not take.
+    WEIGHT = ("kl_coef", "adaptive", "target_kl", "horizon")
+
+    def __init__(self, name: str, args: Mapping[str, Any]) -> None:
+        self.name, self.target = name, names.find(name, "kl")
+        if not callable(self.target):
+            raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
+        takes, takes_all = parameters(self.target)
+        args = {n: v for n, v in args.items() if n not in self.WEIGHT or n in takes or takes_all}
+        self.fixed: dict[str, Any] = {}
+        if inspect.isclass(self.target):
+            made = make(name, self.target, args)
+            if not callable(getattr(made, "calculate_kl", None)):
+                raise Told(f"{name} has no method calculate_kl(logprob, ref_logprob, old_logprob)")
+            self.call: Any = made.calculate_kl
+        else:
+            check_function(name, self.target, args, OFFERED)
+            self.call, self.fixed = self.target, dict(args)
+        self.takes = parameters(self.call)[0]
+        self.library = library_of(self.target)
+
+    def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a question about an optimizer step."""
+        step = Step(question, _ARRAYS[self.library]())
+        have = step.given(False)
+        names_of = ("logprob", "ref_logprob", "old_logprob")
+        result = self.call(**{n: have[n] for n in names_of if n in have and n in self.takes}, **self.fixed)
+        if isinstance(result, tuple) and len(result) == 2:
+            values, by = result
+        else:
+            values = result
+            if self.library != "torch":
+                raise Told(
+                    "it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch"
+                )
+            by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]})["logprob"]
+        values = values.detach() if hasattr(values, "detach") else values
+        return {
+            "values": {"logprob": pack(step.packed(values, "logprob"))},
+            "derivatives": {"logprob": pack(step.packed(by, "logprob"))},
+        }
+
+
+def describe_kl(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Say nothing more of a KL estimate. Raises Told if its arguments are wrong."""
+    KL(name, args)
+    return {}
+
+
+_KINDS: dict[str, Any] = {"loss": Loss, "kl": KL, "entropy": Entropy}
+
+
 def loss(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer a question {"name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
-    return kept.get(Loss, question["name"], question["args"])(question)
+    """Answer a question {"kind": …, "name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
+    answer: dict[str, Any] = kept.get(_KINDS[question["kind"]], question["name"], question["args"])(question)
+    return answer

@@ -27,6 +27,8 @@ from . import (
 CHECKS: dict[str, describe.Check] = {
     "advantage": advantages.describe,
     "algorithm": algorithms.describe,
+    "entropy": losses.describe_entropy,
+    "kl": losses.describe_kl,
     "loss": losses.describe,
     "operator": operators.describe,
     "reward": rewards.describe,

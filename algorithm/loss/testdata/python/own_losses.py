@@ -68,3 +68,18 @@ def wrong(logprob, how):
             return 1.0, {"rate": 2.0}
         case "raise":
             raise ValueError("odd")
+
+
+def k2(logprob, ref_logprob, power=2):
+    values = [[0.5 * abs(a - b) ** power for a, b in zip(*rows)] for rows in zip(logprob, ref_logprob)]
+    return values, [[a - b for a, b in zip(*rows)] for rows in zip(logprob, ref_logprob)]
+
+
+class Bonus:
+    def __init__(self, entropy_coef):
+        self.coef = entropy_coef
+
+    def __call__(self, entropy, action_mask, loss_agg_mode="token-mean", **kwargs):
+        assert loss_agg_mode == "token-mean"
+        n = sum(map(sum, action_mask))
+        return self.coef * sum(map(sum, entropy)) / n, {"entropy": [[self.coef * m / n for m in row] for row in action_mask]}

@@ -185,6 +185,8 @@ export const sentences = {
   "%q is the server of base_urls.%d": "%q 就是 base_urls.%d 的服务器",
   "the %s %q does not declare that it reads it": "%s %q 没有声明会读取它",
   "mode %s opens no %s": "模式 %s 不打开%s",
+  "args.%s: %v is no number": "args.%s：%v 不是数",
+  "the engine gives the loss %d of the %d sequences of a micro-batch": "引擎只给了损失微批次 %[2]d 个序列中的 %[1]d 个",
   "the engine %q is not built into this version": "此版本没有内置引擎 %q",
   "known: auto, %s": "已知：auto、%s",
   "`<<` takes a mapping or a list of mappings": "`<<` 接受一个映射或映射的列表",

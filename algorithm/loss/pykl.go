@@ -1,0 +1,102 @@
+package loss
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm/tape"
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	KLs.Register("python",
+		"A KL estimate of yours in Python: a class of Trinity-RFT (KLFn) with calculate_kl(logprob, ref_logprob, old_logprob), or a function "+
+			"of these. kl_loss_fn: my.module.KL names it as well; kl_loss_fn_args are then its arguments, with kl_coef, adaptive, target_kl "+
+			"and horizon as everywhere. It returns a number for each token, with torch, or a pair of these and of their derivatives by "+
+			"logprob. Not for kl_penalty_fn. Metrics: kl_loss (without the coefficient), kl_coef.",
+		func() KL { return &pythonKL{pythonTerm: newPythonTerm()} })
+	KLs.Elsewhere("python", "class")
+}
+
+// pythonKL asks a class or a function in a process of Python for the estimate of each token of an
+// optimizer step and its derivative. An estimate of a token depends on that token alone.
+type pythonKL struct {
+	pythonTerm `yaml:",inline"`
+
+	controller        KLController
+	estimates, slopes map[*trinity.Experience][]float64 // of the trained tokens
+}
+
+// Validate checks that the class exists and takes the arguments.
+func (p *pythonKL) Validate() error {
+	p.controller = KLController{KLCoef: defaultKLCoef}
+	for name, to := range map[string]*float64{
+		"kl_coef": &p.controller.KLCoef, "target_kl": &p.controller.TargetKL, "horizon": &p.controller.Horizon,
+	} {
+		switch v := p.Args[name].(type) {
+		case nil:
+		case float64:
+			*to = v
+		case int:
+			*to = float64(v)
+		default:
+			return fmt.Errorf("args.%s: %v is no number", name, v)
+		}
+	}
+	p.controller.Adaptive, _ = p.Args["adaptive"].(bool)
+	if err := registry.Validate(&p.controller); err != nil {
+		return fmt.Errorf("args.%w", err)
+	}
+	return p.describe("kl")
+}
+
+// Controller implements [KL].
+func (p *pythonKL) Controller() *KLController { return &p.controller }
+
+// Probes implements [Prober].
+func (p *pythonKL) Probes(whole []*trinity.Experience) []*trinity.Experience {
+	p.estimates, p.slopes = map[*trinity.Experience][]float64{}, map[*trinity.Experience][]float64{}
+	return withTokens(whole, 1)
+}
+
+// Prepare implements [Prober].
+func (p *pythonKL) Prepare(ctx context.Context, b *trinity.Batch, now []trinity.TokenStats) error {
+	asked := pythonLoss{pythonTerm: p.pythonTerm}
+	asked.is = bridge.Described{Takes: []string{"ref_logprob", "old_logprob"}, Needs: []string{"ref_logprob"}}
+	question, err := asked.question(b, now)
+	if err != nil || p.rehearses() {
+		return err
+	}
+	var answer struct{ Values, Derivatives map[string]string }
+	if err := p.ask(ctx, "kl", question, &answer); err != nil {
+		return fmt.Errorf("KL %s: %w", p.Class, err)
+	}
+	if err := spread(answer.Values["logprob"], b.Experiences, p.estimates); err != nil {
+		return fmt.Errorf("KL %s: estimates: %w", p.Class, err)
+	}
+	if err := spread(answer.Derivatives["logprob"], b.Experiences, p.slopes); err != nil {
+		return fmt.Errorf("KL %s: derivatives: %w", p.Class, err)
+	}
+	return nil
+}
+
+// Estimate implements [KL]: the tangents of the estimates.
+func (p *pythonKL) Estimate(in *Input, lp, _ tape.Stream, _ *tape.Stream) tape.Stream {
+	estimates, slopes := packed(in, p.estimates), packed(in, p.slopes)
+	return in.Tape.Constant(slopes).Mul(lp.Sub(lp.Detach())).Add(in.Tape.Constant(estimates))
+}
+
+// packed returns numbers of the trained tokens of a micro-batch, 0 where there are none.
+func packed(in *Input, of map[*trinity.Experience][]float64) []float64 {
+	var all []float64
+	for _, e := range in.Batch.Experiences {
+		own := of[e]
+		if own == nil {
+			own = make([]float64, e.TrainedTokens())
+		}
+		all = append(all, own...)
+	}
+	return all
+}

@@ -1,0 +1,55 @@
+package loss
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
+)
+
+// pythonTerm is a term of a loss that a class or a function in a process of Python computes.
+type pythonTerm struct {
+	Class   string         `yaml:"class" required:"name a class, such as my.module.Loss" doc:"package.module.Name, or file.py:Name"`
+	Args    map[string]any `yaml:"args" doc:"arguments of the class, or of the function beside the streams"`
+	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for an optimizer step, besides imports (python.start_timeout)"`
+	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
+
+	is     bridge.Described
+	host   trinity.Host // nil before Open, and in a rehearsal
+	opened bool
+}
+
+func newPythonTerm() pythonTerm { return pythonTerm{Timeout: 60, Python: bridge.DefaultPlugins()} }
+
+// describe checks that the class exists, is of the kind and takes the arguments.
+func (p *pythonTerm) describe(kind string) (err error) {
+	if p.Class == "" {
+		return nil // the tag required reports it
+	}
+	if p.Args == nil {
+		p.Args = map[string]any{}
+	}
+	p.is, err = p.Python.Describe(kind, p.Class, p.Args)
+	return bridge.Keyed(err)
+}
+
+// Open gives the term what a run offers.
+func (p *pythonTerm) Open(host trinity.Host) error {
+	p.host, p.opened = host, true
+	return nil
+}
+
+// rehearses reports whether nobody is to start Python.
+func (p *pythonTerm) rehearses() bool { return p.opened && p.host == nil }
+
+// ask asks about a step. kind is what the class is.
+func (p *pythonTerm) ask(ctx context.Context, kind string, question map[string]any, answer any) error {
+	if p.host == nil {
+		return errors.New("only a run can start Python")
+	}
+	body := maps.Clone(question)
+	body["kind"] = kind
+	return p.Python.Ask(ctx, p.host, bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}, answer)
+}

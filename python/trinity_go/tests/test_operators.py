@@ -1,0 +1,146 @@
+"""Operators and advantages: what they get, and what is said of what they return."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trinity_go import advantages, classes, operators
+from trinity_go.wire import Told, pack, unpack
+
+SENT = [
+    {
+        "index": i, "group": 0, "batch": 3, "task": "t", "run": i, "turn": 0, "tokens": pack([5, 6, 7], "i"), "prompt_length": 1,
+        "mask": pack([1, 0], "b"), "metrics": {"a": 1.0}, "info": {"deep": [1, 2]}, "truncated": "", "prompt": "?", "response": "!",
+        "logprobs": pack([-1.0, 0.0]), "reward": float(i),
+    }
+    for i in range(3)
+]  # fmt: skip
+
+
+class Edit:
+    def __init__(self, how: str = "") -> None:
+        self.how, self.closed = how, False
+
+    def process(self, exps: list[Any]) -> Any:
+        first = exps[0]
+        assert (first.eid.tid, first.prompt_length, list(first.logprobs), first.info) == (
+            "3/t",
+            1,
+            [-1.0, 0.0],
+            {"deep": [1, 2]},
+        )
+        match self.how:
+            case "tokens":
+                first.tokens = [1, 2, 3]
+            case "other":
+                return [object()], {}
+            case "info":
+                first.info["f"] = max
+        first.info.setdefault("deep", []).append(3)
+        first.reward, exps[1].reward = None, 9
+        exps[2].advantages = [0.5, 0.0]
+        exps[2].metrics["a"] = 2
+        return [exps[2], exps[0], copy.deepcopy(exps[2]), exps[1]], {"n": 3, "odd": None}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Later:
+    def __init__(self) -> None:
+        self.prepared = 0
+
+    async def prepare(self) -> None:
+        self.prepared += 1
+
+    async def process(self, exps: list[Any]) -> Any:
+        return exps[: self.prepared], {}
+
+
+def ask(name: str, **args: Any) -> Any:
+    return operators.operate({"name": f"{__name__}.{name}", "args": args, "experiences": copy.deepcopy(SENT)})
+
+
+@pytest.fixture(autouse=True)
+def new_worker() -> None:
+    classes.kept.forget()
+
+
+def test_only_changes_come_back() -> None:
+    answer = ask("Edit")
+    same = {"index": 2, "metrics": {"a": 2.0}, "info": {}, "advantages": pack([0.5, 0.0])}
+    assert answer == {
+        "experiences": [
+            same,
+            {
+                "index": 0,
+                "reward": None,
+                "reason": f"{__name__}.Edit took it away",
+                "metrics": {},
+                "info": {"deep": [1, 2, 3]},
+            },
+            same,
+            {"index": 1, "reward": 9.0, "metrics": {}, "info": {}},
+        ],
+        "metrics": {"n": 3.0},
+        "left_out": ["odd"],
+    }
+    made = classes.kept.all()[0].made
+    operators.close()
+    assert made.closed
+
+
+@pytest.mark.parametrize(
+    ("how", "want"),
+    [
+        ("tokens", "tokens of experience 1 that it returned"),
+        ("other", "experience 0 that it returned is a object"),
+        ("info", "an entry of info is no JSON"),
+    ],
+)
+def test_what_must_not_change_is_told(how: str, want: str) -> None:
+    with pytest.raises(Told) as told:
+        ask("Edit", how=how)
+    assert str(told.value).startswith(want)
+
+
+def test_a_coroutine_is_prepared_once() -> None:
+    async def twice() -> list[int]:
+        return [len((await ask("Later"))["experiences"]) for _ in range(2)]
+
+    assert asyncio.run(twice()) == [1, 1]
+
+
+class InTrainer:
+    @classmethod
+    def compute_in_trainer(cls) -> bool:
+        return True
+
+    def __call__(self, exps: Any, **kwargs: Any) -> Any:
+        scores = exps.batch["token_level_rewards"] * exps.batch["response_mask"]
+        exps.batch["advantages"] = scores - exps.batch["values"]
+        assert exps.non_tensor_batch["uid"] == ["3/t"] * 3
+        return exps, {"m": scores.sum()}
+
+
+class Unknown(InTrainer):
+    def __call__(self, exps: Any, **kwargs: Any) -> Any:
+        return exps.batch["necs"]
+
+
+def test_a_batch_of_the_trainer(tmp_path: Path) -> None:
+    said = advantages.describe(f"{__name__}.InTrainer", {})
+    assert said == {"compute_in_trainer": True, "needs": ["response_mask", "token_level_rewards", "values"]}
+    with pytest.raises(Told, match="reads batch.'necs'., which a run does not have: it has token_level_rewards, "):
+        advantages.describe(f"{__name__}.Unknown", {})
+    pytest.importorskip("torch")
+    streams = {"token_level_rewards": pack([2.0, 0.0]), "values": pack([0.5, 0.0])}
+    sent = [one | {"streams": streams} for one in SENT]
+    answer = advantages.advantage({"name": f"{__name__}.InTrainer", "args": {}, "experiences": sent})
+    assert [list(unpack(e["advantages"])) for e in answer["experiences"]] == [[1.5, 0.0]] * 3
+    assert answer["metrics"] == {"m": 6.0}
