@@ -2,7 +2,6 @@ package loss
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 	"github.com/trinity-go/trinity/internal/bridge"
-	"github.com/trinity-go/trinity/internal/process"
 )
 
 func init() {
@@ -58,14 +56,8 @@ func (p *pythonLoss) Validate() (err error) {
 	if p.Args == nil {
 		p.Args = map[string]any{}
 	}
-	if p.is, err = p.Python.Describe("loss", p.Class, p.Args); err == nil {
-		return nil
-	}
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	return fmt.Errorf("%s: %w", key, err)
+	p.is, err = p.Python.Describe("loss", p.Class, p.Args)
+	return bridge.Keyed(err)
 }
 
 // Open gives the loss what a run offers.

@@ -52,7 +52,7 @@ is_worker = False
 def forget() -> None:
     """Forget what the names of functions meant, because another run may mean others by them."""
     operators.close()
-    for module in (classes.kept, rewards, rollouts, selectors):
+    for module in (classes.kept, rollouts, selectors):
         module.forget()
 
 
@@ -64,10 +64,12 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     lines = said.Lines(sys.stderr)
     sys.stdout = sys.stderr = lines
     logging.basicConfig(
-        level=os.environ.get("TRINITY_LOG_LEVEL", "INFO"),
+        level=logging.INFO,
         stream=sys.stderr,
         format="%(levelname)s %(name)s: %(message)s",
     )
+    for name in wire.CLIENTS:
+        logging.getLogger(name).setLevel(logging.WARNING)  # else a line for each call, with the key of its rollout
     sys.path[:0] = options["path"]
     compat.install()
     plugin_dirs.install(options.get("plugin_dirs") or [])
