@@ -67,12 +67,12 @@ func (w *weighted) Validate() error {
 func buildPart(python *bridge.Plugins, i int, reward string, args map[string]any) (trinity.RewardFunc, error) {
 	name, all := python.Resolve(registry.Rewards.Catalog, "", reward, args)
 	if name != reward {
-		for _, e := range registry.Rewards.Check(name, all) {
+		if errs := registry.Rewards.Check(name, all); len(errs) > 0 {
 			key := "reward"
-			if strings.HasPrefix(e.Key, "args") {
-				key = e.Key
+			if strings.HasPrefix(errs[0].Key, "args") {
+				key = errs[0].Key
 			}
-			return nil, fmt.Errorf("rewards.%d.%s: %s", i, key, e.Message)
+			return nil, fmt.Errorf("rewards.%d.%s: %s", i, key, errs[0].Message)
 		}
 	}
 	fn, err := registry.Rewards.Build(name, all)

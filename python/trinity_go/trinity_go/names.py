@@ -31,7 +31,7 @@ def find(name: str, kind: str = "") -> Any:
     name = name.removeprefix("caller:")  # a function of the process that has started the run, or that this one imports
     if name in given:
         return given[name]
-    if name.isidentifier():
+    if name and not set(name) & set(".:"):
         return registered(name, kind)
     with _lock:  # an import that another thread has begun is waited for
         path, colon, attribute = name.rpartition(":")
