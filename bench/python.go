@@ -85,7 +85,8 @@ func newPythonLoss(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := loss.PolicyLosses.Build("python", map[string]any{"class": "of_bench.reinforce", "python": map[string]any{"path": []any{section.Path[0]}}})
+	own := map[string]any{"path": []any{section.Path[0]}}
+	policy, err := loss.PolicyLosses.Build("python", map[string]any{"class": "of_bench.reinforce", "python": own})
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,12 @@ def longest(completions, **columns):
     lengths = [len(c[0]["content"]) for c in completions]
     return [None if n == min(lengths) else n for n in lengths]
 
+def die_at(completion):
+    if completion == "die":
+        os._exit(3)
+    time.sleep(0.05)
+    return 1
+
 def pid(completion):
     return os.getpid()
 `
@@ -100,7 +106,7 @@ func TestFunctionsInPython(t *testing.T) {
 		}
 	}
 	host.close()
-	if text := host.log.String(); text != "I print\n" {
+	if text := host.log.String(); text != "step 0, taskset/0: I print\n" {
 		t.Errorf("the log has %q", text)
 	}
 }
@@ -144,8 +150,9 @@ func TestPythonFails(t *testing.T) {
 	}{
 		"wrong": {trinity.FailedReward, "own_rewards.wrong: ValueError: odd; own_rewards.py:33 in wrong"},
 		"slow":  {trinity.FailedTimeout, "own_rewards.slow: TimeoutError: no answer of the service; own_rewards.py:30 in slow"},
-		"die":   {trinity.FailedReward, "own_rewards.die: the program ended before it answered: exit status 3"},
-		"hang":  {trinity.FailedTimeout, "own_rewards.hang: no answer within timeout = 0.5 s; it stands at own_rewards.py:24 in hang"},
+		"die": {trinity.FailedReward,
+			"own_rewards.die: python3: the program ended before it answered: exit status 3 (log/plugins.log has what it printed)"},
+		"hang": {trinity.FailedTimeout, "own_rewards.hang: no answer within timeout = 0.5 s; it stands at own_rewards.py:24 in hang"},
 	} {
 		host := newOpener(t)
 		args := own(t, name, nil, nil)
@@ -166,6 +173,25 @@ func TestPythonFails(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A reply that ends the process fails alone.
+func TestPythonFailsTheOneThatKillsIt(t *testing.T) {
+	host := newOpener(t)
+	reward := build(t, "python", own(t, "die_at", nil, nil))
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			text := "a"
+			if i == 5 {
+				text = "die"
+			}
+			if r, err := reward.Score(t.Context(), asked(host, text)); (err != nil) != (i == 5) || r.Valid == (i == 5) {
+				t.Errorf("reply %d: %v, %v", i, r, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // The deadline of a rollout ends the wait, and the process goes on with other replies.
@@ -197,7 +223,7 @@ func TestPythonIsChecked(t *testing.T) {
 		want string
 	}{
 		{own(t, "nothing", nil, nil), "class",
-			"own_rewards has no nothing: it has Theirs, block, die, hang, longest, meet, number, pid, slow, wrong"},
+			"own_rewards has no nothing: it has Theirs, block, die, die_at, hang, longest, meet, number, pid, slow, wrong"},
 		{own(t, "number", nil, map[string]any{"wieght": 1}), "args.wieght",
 			`own_rewards.number has no argument wieght (did you mean "weight"?)`},
 		{own(t, "number", map[string]any{"interpreter": "python9"}, nil), "class",
