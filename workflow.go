@@ -19,7 +19,8 @@ type Workflow interface {
 
 // GroupWorkflow is a Workflow whose rewards compare the rollouts of a group, such as a ranking or a
 // judge. The explorer calls Compare once all rollouts of the group have ended; it may rewrite their
-// rewards. r.Model is not the model of any of these rollouts.
+// rewards. r.Model is not the model of any of these rollouts. A workflow that makes the rollouts of a
+// group together says so in [Requirements].RunGroup.
 type GroupWorkflow interface {
 	Workflow
 	Compare(ctx context.Context, r *Rollout, g Group) error

@@ -2,12 +2,10 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
-	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -42,14 +40,7 @@ func (p *pythonOperator) Validate() error {
 		p.Args = map[string]any{}
 	}
 	_, err := p.Python.Describe("operator", p.Class, p.Args)
-	if err == nil {
-		return nil
-	}
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	return fmt.Errorf("%s: %w", key, err)
+	return bridge.Keyed(err)
 }
 
 // Open gives the operator what a run offers.

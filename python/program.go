@@ -107,7 +107,8 @@ func buildInfo(program []byte) *debug.BuildInfo {
 		if len(text) < 2*align { // it lies between two marks of 16 bytes
 			continue
 		}
-		if info, err := debug.ParseBuildInfo(string(text[align : len(text)-align])); err == nil {
+		// Other bytes of the program, such as the mark in this function, may look like it, and have no path.
+		if info, err := debug.ParseBuildInfo(string(text[align : len(text)-align])); err == nil && info.Path != "" {
 			info.GoVersion = string(version)
 			return info
 		}

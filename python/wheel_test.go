@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // A wheel lists every file with its digest, and a program makes the same bytes each time.
@@ -84,7 +82,7 @@ func TestEntryPoints(t *testing.T) {
 func TestWheelIsInstalled(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil || exec.Command(python, "-m", "pip", "--version").Run() != nil {
-		trinitytest.Missing(t, "there is no python3 with pip")
+		missing(t, "there is no python3 with pip")
 	}
 	name, data, err := Wheel("")
 	if err != nil {

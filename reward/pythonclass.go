@@ -46,14 +46,7 @@ func (p *pythonClass) Validate() error {
 	}
 	is, err := p.Python.Describe("reward", p.Class, p.Args)
 	p.takesGroup = is.TakesGroup
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
-	}
-	return nil
+	return bridge.Keyed(err)
 }
 
 // Form returns the plug-in of the function's form.

@@ -199,7 +199,7 @@ func TestPythonIsChecked(t *testing.T) {
 		{own(t, "nothing", nil, nil), "class",
 			"own_rewards has no nothing: it has Theirs, block, die, hang, longest, meet, number, pid, slow, wrong"},
 		{own(t, "number", nil, map[string]any{"wieght": 1}), "args.wieght",
-			"own_rewards.number has no argument wieght: it has completion, weight, scale"},
+			`own_rewards.number has no argument wieght (did you mean "weight"?)`},
 		{own(t, "number", map[string]any{"interpreter": "python9"}, nil), "class",
 			"there is no Python python9: install it, or set python.interpreter"},
 	} {

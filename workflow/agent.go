@@ -27,10 +27,11 @@ type agentArgs struct {
 	OwnReward  bool              `yaml:"own_reward" doc:"the program's posted reward counts before the reward function that the task names"`
 
 	auxiliary []string // models that the assignment lists, in this order; they are among Models
+	asks      string   // how the program asks the policy
 }
 
 func defaultAgent() agentArgs {
-	return agentArgs{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100, Required: "refuse"}
+	return agentArgs{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100, Required: "refuse", asks: "at OPENAI_BASE_URL, with OPENAI_API_KEY"}
 }
 
 // Validate checks the arguments.
@@ -180,8 +181,7 @@ func (a *agentArgs) failed(calls int, err error) error {
 // own keeps it.
 func (a *agentArgs) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, lastLine []byte) error {
 	if len(rec.Experiences) == 0 {
-		return fmt.Errorf("the program received no reply of the policy, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
-			rec.Calls)
+		return fmt.Errorf("the program received no reply of the policy, of %d calls: it must ask %s", rec.Calls, a.asks)
 	}
 	isScored := func(x *trinity.Experience) bool { return x.Reward.Valid }
 	posted := rec.Reward != nil || slices.ContainsFunc(rec.Experiences, isScored)

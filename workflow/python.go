@@ -27,7 +27,9 @@ func init() {
 			"idempotent is set. The section python of the configuration says which Python runs it, with the rights of the run; what it "+
 			"prints goes to plugins.log. Rollouts of programs are not the same in every run.",
 		func() trinity.Workflow {
-			return &pythonWorkflow{agentArgs: defaultAgent(), Python: bridge.DefaultPlugins()}
+			p := &pythonWorkflow{agentArgs: defaultAgent(), Python: bridge.DefaultPlugins()}
+			p.asks = "by model.chat, or by a client of model.openai()"
+			return p
 		})
 	registry.Workflows.Elsewhere("python", "class", "group", "steps", "sampling", "max_calls", "models", "auxiliary_models",
 		"required_tools", "idempotent")
@@ -65,15 +67,9 @@ func (p *pythonWorkflow) Validate() error {
 		return err
 	}
 	var err error
-	if p.is, err = p.Python.Describe("workflow", p.Class, p.Args); err == nil {
-		p.Steps = p.Steps || p.is.Steps
-		return nil
-	}
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	return fmt.Errorf("%s: %w", key, err)
+	p.is, err = p.Python.Describe("workflow", p.Class, p.Args)
+	p.Steps = p.Steps || p.is.Steps
+	return bridge.Keyed(err)
 }
 
 // Requires implements [trinity.Requirer].

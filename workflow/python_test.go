@@ -309,7 +309,7 @@ func TestFailuresOfWorkflowsInPython(t *testing.T) {
 		},
 		"nothing":  {trinity.FailedReward, true, "own_flows.nothing: it returned None: want a number, a dict of numbers, or experiences"},
 		"nan":      {trinity.FailedReward, true, "own_flows.nan: it returned nan: want a number, a dict of numbers, or experiences"},
-		"asleep":   {trinity.FailedAgent, false, "the program received no reply of the policy"},
+		"asleep":   {trinity.FailedAgent, false, "the program received no reply of the policy, of 0 calls: it must ask by model.chat"},
 		"Silent":   {trinity.FailedAgent, true, "own_flows.Silent: it returned no experience"},
 		"Unscored": {trinity.FailedReward, true, "own_flows.Unscored: the reward of experience 0 is None, which is no number"},
 	} {

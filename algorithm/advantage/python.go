@@ -2,13 +2,11 @@ package advantage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
-	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -45,14 +43,8 @@ func (p *pythonAdvantage) Validate() (err error) {
 	if p.Args == nil {
 		p.Args = map[string]any{}
 	}
-	if p.is, err = p.Python.Describe("advantage", p.Class, p.Args); err == nil {
-		return nil
-	}
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	return fmt.Errorf("%s: %w", key, err)
+	p.is, err = p.Python.Describe("advantage", p.Class, p.Args)
+	return bridge.Keyed(err)
 }
 
 // Open gives the function what a run offers; nil in a rehearsal, which starts no program.

@@ -3,12 +3,10 @@ package loss
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
-	"github.com/trinity-go/trinity/internal/process"
 )
 
 // pythonTerm is a term of a loss that a class or a function in a process of Python computes.
@@ -33,14 +31,8 @@ func (p *pythonTerm) describe(kind string) (err error) {
 	if p.Args == nil {
 		p.Args = map[string]any{}
 	}
-	if p.is, err = p.Python.Describe(kind, p.Class, p.Args); err == nil {
-		return nil
-	}
-	key := "class"
-	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" {
-		key = told.Kind // the argument
-	}
-	return fmt.Errorf("%s: %w", key, err)
+	p.is, err = p.Python.Describe(kind, p.Class, p.Args)
+	return bridge.Keyed(err)
 }
 
 // Open gives the term what a run offers.

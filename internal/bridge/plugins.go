@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,7 @@ func (p *Plugins) Open(log io.Writer) (*process.Mux, error) {
 		if errors.Is(err, exec.ErrNotFound) {
 			return nil, fmt.Errorf("there is no Python %s: install it, or set python.interpreter", args.Command[0])
 		}
-		return nil, err
+		return nil, fmt.Errorf("python.interpreter %s: %w", args.Command[0], err)
 	}
 	program := args.Program()
 	program.Stderr = log
@@ -165,11 +166,40 @@ func (p *Plugins) ask(name string, question map[string]any) (d Described, err er
 	}
 	question["name"] = rest
 	var answer struct{ Is Described }
-	err = mux.Ask(context.Background(), process.Question{Do: "describe", Body: question, Limit: wait.Seconds(p.StartTimeout),
-		Late: func(time.Duration) string {
-			return fmt.Sprintf("no import of %s within python.start_timeout = %g s", name, p.StartTimeout)
-		}}, &answer)
+	err = mux.Ask(context.Background(), process.Question{
+		Do: "describe", Body: question, Limit: wait.Seconds(p.StartTimeout), Late: func(bool) string { return p.late(name) },
+	}, &answer)
+	if told := (*process.ToldError)(nil); errors.As(err, &told) {
+		err = &process.ToldError{Kind: told.Kind, Key: told.Key, Reason: p.hidden(told.Reason)}
+	} else if err != nil {
+		err = errors.New(p.hidden(err.Error()))
+	}
 	return answer.Is, err
+}
+
+// Keyed returns an error of Describe behind the key that it is about: that of an argument, or class.
+func Keyed(err error) error {
+	key := "class"
+	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Key != "" {
+		key = told.Key
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", key, err)
+	}
+	return err
+}
+
+// minSecret is the least length of a secret, in bytes: a shorter one may be a part of any word.
+const minSecret = 8
+
+// hidden returns a text without the values of the section's variables, which may be secrets.
+func (p *Plugins) hidden(text string) string {
+	for _, value := range p.Env {
+		if len(value) >= minSecret {
+			text = strings.ReplaceAll(text, value, "***")
+		}
+	}
+	return text
 }
 
 // kept returns the mux of the section that the run keeps.
@@ -207,21 +237,28 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 	maps.Copy(body, q.Body)
 	ask := process.Question{
 		Do: q.Do, Body: body, About: q.Name, Limit: wait.Seconds(q.Timeout), Loading: wait.Seconds(p.StartTimeout),
-		Late: func(limit time.Duration) string {
-			key := "timeout"
-			if limit > wait.Seconds(q.Timeout) {
-				key += " + python.start_timeout"
+		Late: func(isLoaded bool) string {
+			if isLoaded {
+				return fmt.Sprintf("no answer within timeout = %g s", q.Timeout)
 			}
-			return fmt.Sprintf("no answer within %s = %g s", key, limit.Seconds())
+			return p.late(q.Name)
 		},
-		Waits: func() {
-			host.Say(fmt.Sprintf("waits for %s, which %s imports (python.start_timeout = %g s)", q.Name, p.interpreter(), p.StartTimeout))
-		},
+		Waits: func() { host.Say(p.waits(q.Name)) },
 	}
-	for range 2 {
-		if err = mux.Ask(ctx, ask, answer); q.Once || !errors.Is(err, process.ErrEnded) || ctx.Err() != nil {
-			break
-		}
+	if err = mux.Ask(ctx, ask, answer); errors.Is(err, process.ErrEnded) && !q.Once && ctx.Err() == nil {
+		ask.Alone = true // which of those in flight ended it, nobody knows
+		err = mux.Ask(ctx, ask, answer)
+	}
+	if errors.Is(err, process.ErrEnded) {
+		err = fmt.Errorf("%s: %w (log/plugins.log has what it printed)", p.interpreter(), err)
 	}
 	return err
+}
+
+func (p *Plugins) late(name string) string {
+	return fmt.Sprintf("no import of %s within python.start_timeout = %g s", name, p.StartTimeout)
+}
+
+func (p *Plugins) waits(name string) string {
+	return fmt.Sprintf("waits for %s, which %s imports (python.start_timeout = %g s)", name, p.interpreter(), p.StartTimeout)
 }

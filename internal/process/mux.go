@@ -18,13 +18,15 @@ type Mux struct {
 	form   Lines
 	start  func() (*Process, error)
 	slots  chan struct{} // an element for each question in flight
+	alone  chan struct{} // an element for a question that wants to be alone
 	closed <-chan struct{}
 	kill   context.CancelFunc // of all processes; ends closed
 	ended  sync.WaitGroup     // of the processes
 
 	mu       sync.Mutex
-	copies   []*muxed // nil for one that does not run
-	last     uint64   // number of the newest question
+	copies   []*muxed        // nil for one that does not run
+	last     uint64          // number of the newest question
+	waits    map[string]bool // about what somebody was told that it loads
 	isClosed bool
 }
 
@@ -33,12 +35,13 @@ type Question struct {
 	Do    string // what is wanted
 	Body  any    // an object of JSON, which becomes the question's
 	About string // what the program loads before its first answer about it
+	Alone bool   // no other question is in flight
 
-	// The time for an answer, from when the question has a place, and the time for loading besides it.
-	// 0 for Limit sets none.
+	// The time for an answer, from when the question has a place; 0 sets none. A copy that has not loaded what the question
+	// is about gets "load": true with it, has the time Loading, and begins the time for the answer with {"id": 7, "loaded": true}.
 	Limit, Loading time.Duration
-	Late           func(time.Duration) string // says that this time has passed; may be nil
-	Waits          func()                     // is called if a copy has loaded for longer than patience; may be nil
+	Late           func(isLoaded bool) string // says that one of them has passed; may be nil
+	Waits          func()                     // is called once if loading takes longer than patience; may be nil
 }
 
 // muxed is a process of a mux. The mutex of the mux guards all but its channels.
@@ -48,7 +51,7 @@ type muxed struct {
 	lines   chan []byte         // to the process
 	gone    chan struct{}       // closed when its output has ended
 	open    map[uint64]*pending // questions without an answer, also those for whose answers nobody waits
-	loaded  map[string]bool     // what it has answered about
+	loaded  map[string]bool     // what it says that it has loaded
 	because error               // why it was killed; nil if it was not
 }
 
@@ -56,13 +59,15 @@ type muxed struct {
 type pending struct {
 	Question
 	id     uint64
-	answer chan []byte // one line at most
-	failed chan error  // one at most
+	answer chan []byte   // one line at most
+	failed chan error    // one at most
+	loaded chan struct{} // gets one element at most; nil if nothing is loaded first
 }
 
 // ToldError is what a program answers instead: {"id": 7, "error": {"kind": "timeout", "reason": "…"}}.
 type ToldError struct {
-	Kind   string `json:"kind"`
+	Kind   string `json:"kind"` // of the failure
+	Key    string `json:"key"`  // of the argument that is wrong
 	Reason string `json:"reason"`
 }
 
@@ -80,7 +85,8 @@ const heeding, patience = 10 * time.Second, 10 * time.Second
 func NewMux(p Program, copies, atOnce int, form Lines) *Mux {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Mux{
-		atOnce: atOnce, form: form, slots: make(chan struct{}, copies*atOnce), copies: make([]*muxed, copies),
+		atOnce: atOnce, form: form, slots: make(chan struct{}, copies*atOnce), alone: make(chan struct{}, 1),
+		copies: make([]*muxed, copies), waits: map[string]bool{},
 		start: func() (*Process, error) { return p.Start(ctx) }, closed: ctx.Done(), kill: cancel,
 	}
 }
@@ -94,49 +100,101 @@ func (m *Mux) Ask(ctx context.Context, q Question, answer any) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case m.slots <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("%d questions are in flight: %w", cap(m.slots), context.Cause(ctx))
-	case <-m.closed:
-		return ErrClosed
+	leave, err := m.enter(ctx, q.Alone)
+	if err != nil {
+		return err
 	}
-	x, p, isLoaded, err := m.send(q, body)
+	defer leave()
+	x, p, err := m.send(q, body)
 	if err != nil {
 		<-m.slots
 		return err
 	}
-	if q.Waits != nil && !isLoaded {
-		defer time.AfterFunc(patience, func() { m.tell(x, q) }).Stop()
+	limit := q.Limit
+	var patient <-chan time.Time
+	if p.loaded != nil {
+		limit = q.Loading
+		if q.Waits != nil {
+			timer := time.NewTimer(patience)
+			defer timer.Stop()
+			patient = timer.C
+		}
 	}
-	if q.Limit > 0 {
-		limit, late := q.Limit, lateError("no answer in time")
-		if !isLoaded {
-			limit += q.Loading
-		}
-		if q.Late != nil {
-			late = lateError(q.Late(limit))
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, late)
-		defer cancel()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	if limit == 0 {
+		timer.Stop()
 	}
-	select {
-	case line := <-p.answer:
-		var told struct{ Error *ToldError }
-		if err := json.Unmarshal(line, &told); err != nil {
-			return fmt.Errorf("the answer %.80q is none to %s: %w", line, q.Do, err)
+	isLoaded := p.loaded == nil
+	for {
+		select {
+		case line := <-p.answer:
+			var told struct{ Error *ToldError }
+			if err := json.Unmarshal(line, &told); err != nil {
+				return fmt.Errorf("the answer %.80q is none to %s: %w", line, q.Do, err)
+			}
+			if told.Error != nil {
+				return told.Error
+			}
+			return json.Unmarshal(line, answer)
+		case err := <-p.failed:
+			return err
+		case <-p.loaded:
+			isLoaded, patient = true, nil
+			if timer.Stop(); q.Limit > 0 {
+				timer.Reset(q.Limit)
+			}
+		case <-patient:
+			m.tell(q)
+		case <-timer.C:
+			late := lateError("no answer in time")
+			if q.Late != nil {
+				late = lateError(q.Late(isLoaded))
+			}
+			m.cancel(x, p)
+			return p.leave(late)
+		case <-ctx.Done():
+			m.cancel(x, p)
+			return p.leave(context.Cause(ctx))
 		}
-		if told.Error != nil {
-			return told.Error
-		}
-		return json.Unmarshal(line, answer)
-	case err := <-p.failed:
-		return err
-	case <-ctx.Done():
-		m.cancel(x, p)
-		return p.leave(context.Cause(ctx))
 	}
+}
+
+// enter waits for a place among the questions in flight, or for all places. The answer gives one place back, and leave
+// the others.
+func (m *Mux) enter(ctx context.Context, isAlone bool) (leave func(), err error) {
+	places, taken := 1, 0
+	leave = func() {}
+	if isAlone {
+		select {
+		case m.alone <- struct{}{}: // two that wait for all places would wait for each other
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		places = cap(m.slots)
+		leave = func() {
+			for range taken - 1 {
+				<-m.slots
+			}
+			<-m.alone
+		}
+	}
+	for ; taken < places; taken++ {
+		select {
+		case m.slots <- struct{}{}:
+			continue
+		case <-ctx.Done():
+			err = fmt.Errorf("%d questions are in flight: %w", cap(m.slots), context.Cause(ctx))
+		case <-m.closed:
+			err = ErrClosed
+		}
+		if taken > 0 {
+			<-m.slots
+		}
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 // lateError says that there was no answer in time.
@@ -145,12 +203,13 @@ type lateError string
 func (e lateError) Error() string { return string(e) }
 func (e lateError) Unwrap() error { return context.DeadlineExceeded }
 
-// tell says that a copy loads what the question is about, unless it has.
-func (m *Mux) tell(x *muxed, q Question) {
+// tell says once that copies load what a question is about.
+func (m *Mux) tell(q Question) {
 	m.mu.Lock()
-	isLoaded := x.loaded[q.About]
+	told := m.waits[q.About]
+	m.waits[q.About] = true
 	m.mu.Unlock()
-	if !isLoaded {
+	if !told {
 		q.Waits()
 	}
 }
@@ -169,13 +228,12 @@ func (q *pending) leave(because error) error {
 	return because
 }
 
-// send writes a question to the copy with the fewest, which it starts if it does not run. It reports whether the copy
-// has loaded what the question is about.
-func (m *Mux) send(ask Question, body []byte) (*muxed, *pending, bool, error) {
+// send writes a question to the copy with the fewest, which it starts if it does not run.
+func (m *Mux) send(ask Question, body []byte) (*muxed, *pending, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.isClosed {
-		return nil, nil, false, ErrClosed
+		return nil, nil, ErrClosed
 	}
 	at := 0
 	for i, x := range m.copies {
@@ -186,7 +244,7 @@ func (m *Mux) send(ask Question, body []byte) (*muxed, *pending, bool, error) {
 	if m.copies[at] == nil {
 		running, err := m.start()
 		if err != nil {
-			return nil, nil, false, err
+			return nil, nil, err
 		}
 		x := &muxed{
 			process: running, at: at, lines: make(chan []byte, backlog*m.atOnce), gone: make(chan struct{}),
@@ -199,8 +257,12 @@ func (m *Mux) send(ask Question, body []byte) (*muxed, *pending, bool, error) {
 	}
 	x := m.copies[at]
 	m.last++
-	q := &pending{ask, m.last, make(chan []byte, 1), make(chan error, 1)}
+	q := &pending{Question: ask, id: m.last, answer: make(chan []byte, 1), failed: make(chan error, 1)}
 	head := fmt.Appendf(nil, `{"id":%d,"do":%q`, q.id, q.Do)
+	if q.Loading > 0 && !x.loaded[q.About] {
+		q.loaded = make(chan struct{}, 1)
+		head = append(head, `,"load":true`...)
+	}
 	if string(body) != "{}" {
 		head = append(head, ',')
 	}
@@ -210,7 +272,7 @@ func (m *Mux) send(ask Question, body []byte) (*muxed, *pending, bool, error) {
 	default:
 		m.stop(x, errors.New("it answers questions that it has not read"))
 	}
-	return x, q, x.loaded[q.About], nil
+	return x, q, nil
 }
 
 // backlog is how many lines may wait for a copy, by question in flight: the question, its cancel, and those of questions
@@ -315,7 +377,10 @@ func (m *Mux) read(x *muxed) {
 // give gives an answer to the one who waits for it. A line that answers no question kills the process, because the
 // next one may be a wrong answer.
 func (m *Mux) give(x *muxed, line []byte) {
-	var head struct{ ID uint64 }
+	var head struct {
+		ID     uint64
+		Loaded bool
+	}
 	err := json.Unmarshal(line, &head)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -324,8 +389,13 @@ func (m *Mux) give(x *muxed, line []byte) {
 		m.stop(x, fmt.Errorf("it wrote %.80q, which answers no open question", line))
 		return
 	}
+	if head.Loaded {
+		if x.loaded[q.About] = true; q.loaded != nil && len(q.loaded) == 0 {
+			q.loaded <- struct{}{}
+		}
+		return
+	}
 	delete(x.open, head.ID)
-	x.loaded[q.About] = true
 	q.answer <- line
 	<-m.slots
 }

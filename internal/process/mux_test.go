@@ -28,6 +28,7 @@ func init() {
 		var q struct {
 			ID, Cancel uint64
 			Do, Text   string
+			Load       bool
 		}
 		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -45,6 +46,11 @@ func init() {
 				delete(waiting, id)
 			}
 			fmt.Printf(`{"id": %d, "text": "%d questions by %d"}`+"\n", q.ID, questions, os.Getpid())
+		case "load": // and never answers
+			if q.Load {
+				fmt.Printf(`{"id": %d, "loaded": true}`+"\n", q.ID)
+			}
+			waiting[q.ID] = true
 		case "fail":
 			fmt.Printf(`{"id": %d, "error": {"kind": "timeout", "reason": "too slow"}}`+"\n", q.ID)
 		case "exit":
@@ -137,7 +143,7 @@ func TestMuxAnswersInAnyOrder(t *testing.T) {
 	}
 	var told *ToldError
 	err := m.Ask(t.Context(), Question{Do: "fail", Body: textOf{}}, &textOf{})
-	if !errors.As(err, &told) || *told != (ToldError{"timeout", "too slow"}) {
+	if !errors.As(err, &told) || *told != (ToldError{Kind: "timeout", Reason: "too slow"}) {
 		t.Error(err)
 	}
 }
@@ -268,6 +274,64 @@ func TestMuxUnderLoad(t *testing.T) {
 			text, err := ask(t.Context(), m, do, fmt.Sprint(i))()
 			if err == nil && text != fmt.Sprint(i) || err != nil && !errors.Is(err, ErrEnded) {
 				t.Errorf("%d: %s, %v", i, text, err)
+			}
+		})
+	}
+	all.Wait()
+	inFlight(t, m, 0)
+}
+
+// The time for an answer begins once the program has loaded what the question is about.
+func TestMuxGivesTimeForLoading(t *testing.T) {
+	m := newMux(t, 1, 4)
+	told := 0
+	q := Question{
+		Do: "load", Body: textOf{}, About: "x", Limit: 10 * time.Millisecond, Loading: time.Hour,
+		Late: func(isLoaded bool) string { return fmt.Sprint("late, loaded ", isLoaded) }, Waits: func() { told++ },
+	}
+	for range 2 {
+		err := m.Ask(t.Context(), q, &textOf{})
+		if !errors.Is(err, context.DeadlineExceeded) || err.Error() != "late, loaded true" {
+			t.Error(err)
+		}
+		inFlight(t, m, 0)
+	}
+	q.Do, q.About, q.Loading = "wait", "y", 10*time.Millisecond
+	if err := m.Ask(t.Context(), q, &textOf{}); err == nil || err.Error() != "late, loaded false" {
+		t.Error(err)
+	}
+	m.tell(q)
+	m.tell(q)
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	inFlight(t, m, 0)
+}
+
+// A question that wants to be alone waits for the others, and they for it.
+func TestMuxAsksAlone(t *testing.T) {
+	m := newMux(t, 1, 4)
+	waits := []func() (string, error){ask(t.Context(), m, "wait", ""), ask(t.Context(), m, "wait", "")}
+	inFlight(t, m, 2)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, errors.New("enough"))
+	defer cancel()
+	alone := Question{Do: "echo", Body: textOf{"alone"}, Alone: true}
+	if err := m.Ask(ctx, alone, &textOf{}); err == nil || !strings.Contains(err.Error(), "enough") {
+		t.Error(err)
+	}
+	inFlight(t, m, 2)
+	sees(t, m)
+	for _, wait := range waits {
+		if text, err := wait(); text != "waited" || err != nil {
+			t.Error(text, err)
+		}
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var answer textOf
+			if err := m.Ask(t.Context(), alone, &answer); err != nil || answer.Text != "alone" {
+				t.Error(answer, err)
 			}
 		})
 	}

@@ -53,8 +53,10 @@ func open(cfg *settle.Stage, opts Options) (*stage, error) {
 			return nil, err
 		}
 	}
+	data := cfg.Reader(log.Say)
+	data.Give = offers.Give
 	return &stage{
-		Stage: cfg, data: cfg.Reader(log.Say), say: log.Say, log: log, available: int64(place.Machine().Available), host: offers,
+		Stage: cfg, data: data, say: log.Say, log: log, available: int64(place.Machine().Available), host: offers,
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: log.Say},
 	}, nil
 }

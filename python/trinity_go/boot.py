@@ -1,11 +1,14 @@
 """Starts the worker in a `python -c`. The first line of the input has its modules, so that they are those of the program that asks."""
 
+import sys
+
+sys.path[:] = [folder for folder in sys.path if folder]  # a user's json.py in the working directory is not ours
+
 import importlib.abc
 import importlib.util
 import json
 import linecache
 import os
-import sys
 
 if sys.version_info < (3, 10):
     sys.exit("%s is Python %d.%d: functions of yours need 3.10 or later" % (sys.executable, *sys.version_info[:2]))

@@ -30,6 +30,7 @@ type Reader struct {
 	Objective *algorithm.Algorithm
 	Text      *renderer.Renderer // of the model
 	ModelPath string
+	Give      func(plugins ...any) error // gives plug-ins what the stage offers; nil where there is no stage
 }
 
 // openDataset opens the rows of a section of the configuration. progress is the section's

@@ -203,6 +203,9 @@ func scoresWhole(sampler string) bool {
 func (s *Reader) openSelector(c *config.DataSelector, data selector.Dataset) (selector.Selector, error) {
 	name, args := s.Plugin(selector.Selectors.Catalog, c.SelectorType, c.Args())
 	sel, err := selector.Selectors.Build(name, args)
+	if err == nil && s.Give != nil {
+		err = s.Give(sel)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -75,9 +74,6 @@ func rewardOf(value *float64, parts map[string]float64) (*trinity.Reward, error)
 	r := trinity.NewReward(parts)
 	if value != nil {
 		r.Value = *value
-	}
-	if math.IsInf(r.Value, 0) {
-		return nil, errors.New("the parts add up to no finite number")
 	}
 	return &r, nil
 }

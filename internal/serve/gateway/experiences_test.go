@@ -164,7 +164,7 @@ func TestExperiencesThatAreRefused(t *testing.T) {
 		`{"turn":3,"reward":1e999}`:       "experiences.reward has a value of another type or out of range",
 		`{"turn":3,"reward":"1"}`:         "experiences.reward has a value of another type",
 		`{"turn":3,"parts":{"reward":1}}`: "parts of call 3: want at most 64 parts, none of them called reward",
-		`{"turn":3,"parts":{"a":1e308,"b":1e308}}`:         "parts of call 3: the parts add up to no finite number",
+		`{"turn":3,"parts":{"a":1e308,"b":1e308}}`:         "parts of call 3: the sum of the parts is too large a number",
 		`{"turn":3,"metrics":{"a b":1}}`:                   `metrics of call 3: one is called \"a b\": want a letter`,
 		`{"turn":3,"metrics":{"reward":1}}`:                "metrics of call 3: want at most 64, none of them called reward, response_length",
 		`{"turn":3,"metrics":{"untrained_token_count":0}}`: "environment_length, untrained_token_count",

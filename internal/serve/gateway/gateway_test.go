@@ -591,7 +591,7 @@ func TestAProgramSpeaksOfItsRollout(t *testing.T) {
 	}{
 		{"/reward", `{"value":1,"parts":{"accuracy":1}}`, 200, `{"ok":true}`},
 		{"/reward", `{"parts":{"a":1,"b":0.5}}`, 200, ``},
-		{"/reward", `{"parts":{"a":1e308,"b":1e308}}`, 400, `no finite number`},
+		{"/reward", `{"parts":{"a":1e308,"b":1e308}}`, 400, `too large a number`},
 		{"/reward", `{}`, 400, `there is no reward`},
 		{"/reward", `{"valeu":1}`, 400, `valeu`},
 		{"/reward", `{"parts":{"reward":1}}`, 400, `none of them called reward`},

@@ -174,6 +174,13 @@ def test_an_experience_that_a_class_has_made() -> None:
     assert [[e.turn for e in group] for group in groups] == [[5], [6], []]
 
 
+def test_tasks_that_a_class_makes_up(caplog: pytest.LogCaptureFixture) -> None:
+    one, two = sampled([1, 2], 1, 0), sampled([1, 3], 1, 1)
+    one.eid.task, two.eid.task = "t", "t-judge"
+    assert len(to_posted([one, two])["experiences"]) == 2
+    assert "experiences of t, t-judge: they are all of its own task" in caplog.text
+
+
 def test_what_is_refused() -> None:
     def changed(**values: Any) -> Experience:
         e = sampled([1, 2, 3], 1, 4)

@@ -37,7 +37,7 @@ class Gateway(http.server.ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self.server_address[1]}/r/key0/v1"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -55,7 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         key = self.headers["Authorization"].removeprefix("Bearer ")
         with self.server.lock:
-            self.server.asked.append((self.path, body, dict(self.headers.items())))
+            self.server.asked.append((self.path.removeprefix("/r/key0"), body, dict(self.headers.items())))
             refused = self.server.refuse.pop(0) if self.server.refuse else None
             first = self.server.turns.get(key, 0)
             self.server.turns[key] = first + body.get("n", 1)
@@ -275,7 +275,8 @@ def test_state_and_clones(gateway: Gateway) -> None:
 
 
 @pytest.mark.skipif(not HAS_OPENAI, reason="openai is not installed")
-def test_clients_of_openai(gateway: Gateway) -> None:
+def test_clients_of_openai(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     model = of(gateway)
     client = model.get_openai_client()
     assert client is model.get_openai_client() and client.model_path == "/models/m"
@@ -294,3 +295,4 @@ def test_clients_of_openai(gateway: Gateway) -> None:
         assert sorted(e.turn for e in model.extract_experience_from_history() if e.turn is not None) == turns
     other = of(gateway).get_openai_client()
     assert other is not client and other._client is client._client  # connections are shared
+    assert not any("key0" in record.getMessage() for record in caplog.records)

@@ -46,7 +46,7 @@ def test_found(folder: Path) -> None:
     ("name", "says"),
     [
         ("walk", "walk: want package.module.walk or file.py:walk"),
-        ("flows.walk.Run", "flows.walk has no Run: it has Walk, run"),
+        ("flows.walk.Run", "flows.walk has no Run: did you mean run?"),
         ("flows.steps.Walk", "flows.steps has no Walk: it has no class and no function"),
         (
             "flows.nowhere.Walk",
@@ -61,7 +61,7 @@ def test_found(folder: Path) -> None:
         ("flows.raises.Walk", "flows.raises: raises.py:3: ValueError: no GPU"),
         ("flows.wrong.Walk", "flows.wrong: wrong.py:1: invalid syntax"),
         ("FOLDER/gone.py:Walk", "there is no file FOLDER/gone.py"),
-        ("FOLDER/own.py:rewards", "FOLDER/own.py has no rewards: it has reward"),
+        ("FOLDER/own.py:rewards", "FOLDER/own.py has no rewards: did you mean reward?"),
     ],
 )
 def test_not_found(folder: Path, name: str, says: str) -> None:

@@ -134,7 +134,7 @@ def test_arguments() -> None:
     ]:
         with pytest.raises(Told) as told:
             describe.check_arguments("x.Losing", Losing, args, ["backend"])
-        assert (str(told.value), told.value.kind) == (says, at)
+        assert (str(told.value), told.value.key) == (says, at)
 
     def function(completion: str, bonus: float) -> float:
         return bonus

@@ -79,6 +79,11 @@ def longest(completions: Any, answer: Any, **kwargs: Any) -> list[float]:
     return [float(n == max(lengths)) for n in lengths]
 
 
+def trl_parts(completions: Any, log_metric: Any, **kwargs: Any) -> list[Any]:
+    log_metric("speed", 100)
+    return [{"a": 0.25}]
+
+
 def trl_none(completions: Any, **kwargs: Any) -> list[Any]:
     return [None]
 
@@ -109,9 +114,10 @@ def score(name: str, **args: Any) -> Any:
         ("scaled", {"scale": 2}, {"reward": 2.0}),
         ("scaled", {"answer": "x"}, {"reward": 1.0}),
         ("boolean", {}, {"reward": 1.0}),
-        ("Weighed", {"weight": 0.5}, {"parts": {"right": 0.5, "asked": 1.0}}),
-        ("Own", {}, {"parts": {"asked": 1.0, "response": 1.0}}),
+        ("Weighed", {"weight": 0.5}, {"reward": 1.5, "parts": {"right": 0.5, "asked": 1.0}}),
+        ("Own", {}, {"reward": 2.0, "parts": {"asked": 1.0, "response": 1.0}}),
         ("by_trl", {}, {"reward": 2.2, "parts": {"step_5": 5.0}}),
+        ("trl_parts", {}, {"reward": 0.25, "parts": {"a": 0.25, "speed": 100.0}}),
         ("trl_none", {}, {"reward": None, "reason": f"{__name__}.trl_none returned None"}),
         ("nothing", {}, {"reward": None, "reason": f"{__name__}.nothing returned None"}),
         ("infinite", {}, {"reward": None, "reason": f"{__name__}.infinite returned nan"}),
@@ -128,7 +134,7 @@ def test_scores(name: str, args: dict[str, Any], answer: dict[str, Any]) -> None
         ("text", {}, "it returned a str: want a number, None, or a dict of numbers"),
         ("trl_many", {}, "it returned 2 rewards for 1 completion"),
         ("Weighed", {}, "NAME needs the argument weight: set it in reward_fn_args"),
-        ("right", {"anwser": "3"}, "NAME has no argument anwser: it has completion, answer"),
+        ("right", {"anwser": "3"}, 'NAME has no argument anwser (did you mean "answer"?)'),
         ("Silent", {}, "NAME has no method __call__, which scores a reply"),
         ("REPLY", {}, "NAME is a dict, and no function or class"),
     ],
@@ -193,7 +199,7 @@ except names.Told as told:
         env={"PYTHONPATH": str(Path(rewards.__file__).parents[1])},
     )
     answer, error = out.stdout.splitlines()
-    assert answer == "{'answers': [{'parts': {'right': 1.0}}]}"
+    assert answer == "{'answers': [{'reward': 1.0, 'parts': {'right': 1.0}}]}"
     assert error.startswith("more: more.py:1: no module named 'trinity.common.workflows.eval_workflow' in ")
     assert "trinity-rft" in error
 

@@ -52,6 +52,10 @@ class Endpoint:
         if path == "/chat/completions":
             if body["model"] == "judge":
                 return 400, {"error": {"message": "the judge is away"}}
+            if body["model"] == "friend":
+                return 200, {
+                    "choices": [{"message": {"role": "assistant", "content": "0.25"}, "finish_reason": "stop"}]
+                }
             turn = self.calls.get(key, 0)
             self.calls[key] = turn + 1
             ids = [7, 8, int(key)]
@@ -235,6 +239,16 @@ def test_experiences_of_a_group(endpoint: Endpoint) -> None:
     ]
 
 
+async def asks_a_friend(task: Any, auxiliary_models: list[Any]) -> float:
+    return float(await auxiliary_models[0].chat("How good?"))
+
+
+def test_an_auxiliary_model(endpoint: Endpoint) -> None:
+    friend = [{"name": "friend", "base_url": endpoint.assignment()["base_url"], "api_key": "0"}]
+    ask(endpoint, asks_a_friend, auxiliary=friend)
+    assert endpoint.posted == [("0", "/reward", {"value": 0.25})]
+
+
 def test_an_auxiliary_model_that_fails(endpoint: Endpoint) -> None:
     judge = [{"name": "judge", "base_url": endpoint.assignment()["base_url"], "api_key": "0"}]
     with pytest.raises(RuntimeError, match="the judge is away") as error:
@@ -258,7 +272,7 @@ def test_described() -> None:
     assert check(Simple, anything=1) == {"steps": False}
     assert rollouts.describe("trinity_go.compat.stepwise.StepWiseRewardWorkflow", {}) == {"steps": True}
     for target, args, says, at in [
-        (number, {"facter": 1}, "has no argument facter: it has factor", "args.facter"),
+        (number, {"facter": 1}, 'has no argument facter (did you mean "factor"?)', "args.facter"),
         (number, {"task": 1}, "is what the run gives it", "args.task"),
         (Right, {}, "has no method run, which makes a rollout", ""),
         (NoTask, {}, "takes no task", ""),
@@ -267,7 +281,7 @@ def test_described() -> None:
         name = "trinity_go.compat.workflows.Task.of" if target == Task.of else f"{__name__}.{target.__name__}"
         with pytest.raises(Told) as told:
             rollouts.describe(name, args)
-        assert says in str(told.value) and told.value.kind == at
+        assert says in str(told.value) and told.value.key == at
 
 
 def test_seeds(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,10 @@ def test_an_environment() -> None:
     assert tools.play(task("A walk.", goal=3), model, environment=f"{__name__}.Maze") == 1.0  # type: ignore[arg-type]
     assert model.asked[0]["messages"] == [{"role": "user", "content": "A walk.\nGo to 3."}]
     assert said(model) == ["error: a step is at most 2", "You are at 2.", "You are at 3."]
+    shown = [{"role": "user", "content": "An example."}]
+    model = Model("Done.")
+    tools.play(task("A walk.", goal=3), model, environment=f"{__name__}.Maze", examples=shown)  # type: ignore[arg-type]
+    assert [m["content"] for m in model.asked[0]["messages"]] == ["An example.", "A walk.\nGo to 3."]
     model = Model(*[[("step", '{"by": 0}')]] * 3)
     assert tools.play(task("", goal=3), model, environment=f"{__name__}.Maze", max_turns=3) == 0.0  # type: ignore[arg-type]
     assert len(model.asked) == 3

@@ -99,7 +99,7 @@ def raises(error: BaseException) -> Any:
         (TimeoutError("slow"), "timeout", "TimeoutError: slow; RAISED"),
         (ConnectionResetError(), "environment", "ConnectionResetError; RAISED"),
         (SystemExit(3), "", "SystemExit: 3; RAISED"),
-        (wire.Told("name a class", "reward"), "reward", "name a class"),
+        (wire.Told("name a class", kind="reward"), "reward", "name a class"),
     ],
 )
 def test_failures(error: BaseException, kind: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -133,6 +133,22 @@ def test_given_up() -> None:
     server.ask(cancel=1)  # it has been answered
     server.ask(id=3, do="hung")
     assert server.answer() == {"id": 3}
+
+
+def test_the_line_of_users_comes_before_those_of_packages() -> None:
+    space: dict[str, Any] = {}
+    for path, text in (
+        ("openai/client.py", "def call():\n    raise ValueError\n"),
+        ("agents/loop.py", "def run():\n    call()\n"),
+    ):
+        exec(compile(text, f"/v/site-packages/{path}", "exec"), space)
+    call = 'space["run"]()'
+    with pytest.raises(ValueError) as error:
+        space["run"]()
+    assert wire.place_of(error.value) == f"test_wire.py:{line_of(call)} in {error.traceback[0].name}"
+    assert error.value.__traceback__ is not None
+    error.value.__traceback__ = error.value.__traceback__.tb_next  # a class of an installed package
+    assert wire.place_of(error.value) == "loop.py:2 in run"
 
 
 def test_what_is_no_json() -> None:

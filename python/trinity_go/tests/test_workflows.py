@@ -99,9 +99,27 @@ def test_a_task() -> None:
     )
     assert (task.rollout_args.temperature, task.rollout_args.n, task.to_dict()) == (0.5, 1, ASSIGNMENT["row"])
     assert isinstance(task.to_workflow(Model()), SimpleWorkflow) and isinstance(task, dict)  # type: ignore[arg-type]
+    assert Task.of({"index": {"taskset": "gsm", "index": 4}}, {}).index == {
+        "taskset_id": "gsm",
+        "taskset": "gsm",
+        "index": 4,
+    }
     empty = Task.of({}, {})
     assert (empty.task_desc, empty.truth, empty.raw_task, empty.reward_fn, empty.index) == (None, None, {}, None, {})
     assert Task.of({"row": {"prompt.x": 1}, "format": {"prompt_key": "prompt.x"}}, {}).task_desc == 1
+
+
+def test_adapters_name_functions() -> None:
+    task = Task.of({}, {"workflow_func": "json.dumps", "judge_func": max, "other": "json.dumps"})
+    assert (
+        task.workflow_args["workflow_func"]([1]),
+        task.workflow_args["judge_func"],
+        task.workflow_args["other"],
+    ) == (
+        "[1]",
+        max,
+        "json.dumps",
+    )
 
 
 def test_a_simple_workflow() -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from .describe import check_arguments, defaults, meant
-from .wire import Told
+from .wire import Told, loaded
 
 T = TypeVar("T")
 
@@ -62,21 +62,35 @@ def library_of(target: Any) -> str:
     return ""
 
 
+class _Failed:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 class Kept:
-    """Keeps what is made for a name and its arguments, as long as the process lives."""
+    """Keeps what is made for a name and its arguments, as long as the process lives. What could not be made is not tried
+    again."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, tuple[threading.Lock, list[Any]]] = {}  # a list of none or one
         self._lock = threading.Lock()
 
     def get(self, make: Callable[[str, Mapping[str, Any]], T], name: str, args: Mapping[str, Any]) -> T:
-        """Return what make has returned for the name and the arguments."""
+        """Return what make has returned for the name and the arguments, or raise what it has raised."""
         key = json.dumps([make.__module__, make.__qualname__, name, args], sort_keys=True)
         with self._lock:
-            if key not in self._made:
-                self._made[key] = make(name, args)
-            made: T = self._made[key]
-            return made
+            lock, made = self._made.setdefault(key, (threading.Lock(), []))
+        with lock:
+            if not made:
+                try:
+                    made.append(make(name, args))
+                except Exception as error:
+                    made.append(_Failed(error))
+        loaded()
+        if isinstance(made[0], _Failed):
+            raise made[0].error
+        result: T = made[0]
+        return result
 
     def forget(self) -> None:
         """Keep nothing of it."""
@@ -86,7 +100,7 @@ class Kept:
     def all(self) -> list[Any]:
         """Return all that was made."""
         with self._lock:
-            return list(self._made.values())
+            return [one for _, made in self._made.values() for one in made if not isinstance(one, _Failed)]
 
 
 kept = Kept()

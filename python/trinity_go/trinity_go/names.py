@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import threading
+import zlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from . import plugin_dirs
-from .wire import Told, place_of
+from .wire import Told, cut, place_of
 
 _lock = threading.RLock()
 _files: dict[str, ModuleType] = {}
@@ -41,12 +44,12 @@ def find(name: str, kind: str = "") -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
-            others = [
-                n for n, v in vars(module).items() if getattr(v, "__module__", None) == module.__name__ and callable(v)
-            ]
-            raise Told(
-                f"{path} has no {attribute}: it has {', '.join(sorted(others)) or 'no class and no function'}"
-            ) from None
+            others = [n for n, v in vars(module).items() if not n.startswith("_") and callable(v)]
+            own = [n for n in others if getattr(vars(module)[n], "__module__", None) == module.__name__]
+            near = difflib.get_close_matches(attribute, others, 1)
+            all_own = ", ".join(sorted(own or others)[:12]) or "no class and no function"
+            hint = f"did you mean {near[0]}?" if near else f"it has {all_own}"
+            raise Told(f"{path} has no {attribute}: {hint}") from None
     return found
 
 
@@ -83,7 +86,7 @@ def _a(word: str) -> str:
 
 def _of_name(name: str) -> tuple[ModuleType, str, str]:
     """Return the module of a dotted name, that module's name, and the attributes that follow."""
-    parts = name.split(".")
+    parts = name.replace(":", ".").split(".")  # package.module:Name is the form of entry points
     if len(parts) < 2 or not all(parts):
         raise Told(f"{name}: want package.module.{parts[-1] or 'Name'} or file.py:{parts[-1] or 'Name'}")
     first: Told | None = None
@@ -112,8 +115,9 @@ def _of_file(path: str) -> ModuleType:
     if full in _files:
         return _files[full]
     path = full
-    name = Path(path).stem
-    spec = importlib.util.spec_from_file_location(f"{name}@{path}", path)  # no other module's name
+    stem = re.sub(r"\W", "_", Path(path).stem)
+    name = f"{stem}_{zlib.crc32(path.encode()):08x}"  # no other module's name
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise Told(f"{path} is no file of Python")
     folder = os.path.dirname(path)
@@ -145,7 +149,9 @@ def _failure(what: str, error: BaseException) -> str:
         return f"{lacks}: {own}pip install it there, or set python.interpreter"
     if isinstance(error, SyntaxError):
         return f"{what}: {os.path.basename(error.filename or '')}:{error.lineno}: {error.msg}"
-    said = f"{what}: {place_of(error).partition(' in ')[0]}: {type(error).__name__}: {error}"
+    said = f"{what}: {place_of(error).partition(' in ')[0]}: {type(error).__name__}: {cut(str(error))}"
+    if "no known parent package" in said:
+        return f"{said}: name it by its package, package.module.Name"
     if isinstance(error, ImportError) and (error.name or "").startswith("trinity."):  # a name that is not offered
         return f"{said.partition(' (')[0]}: pip install --no-deps trinity-rft has what this version does not offer"
     return said

@@ -7,13 +7,14 @@ import inspect
 import logging
 import math
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from . import names
-from .wire import Told
+from . import names, said
+from .classes import kept
+from .describe import meant
+from .wire import Told, cut
 
 _log = logging.getLogger("trinity_go.rewards")
 
@@ -32,6 +33,10 @@ OFFERED = {
     "run": "the rollout's number in its group",
     "row": "all columns of the row",
 }
+
+
+# What a function of TRL may take beside the columns.
+FOR_GROUPS = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")
 
 
 def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +79,7 @@ def _check(name: str, target: Any, args: Mapping[str, Any]) -> None:
         raise Told("reward_fn_args sets completion, which is the reply", "args.completion")
     unknown = [given for given in args if given not in takes]
     if unknown and not takes_all:
-        raise Told(f"{name} has no argument {unknown[0]}: it has {', '.join(takes) or 'none'}", f"args.{unknown[0]}")
+        raise Told(f"{name} has no argument {unknown[0]}{meant(unknown[0], takes)}", f"args.{unknown[0]}")
     if inspect.isclass(target):
         missing = [p.name for p in takes.values() if p.default is p.empty and p.name not in args]
         if missing:
@@ -130,7 +135,8 @@ class Scorer:
         arguments = self.arguments(replies, parts)
         missing = [p.name for p in self.takes.values() if p.default is p.empty and p.name not in arguments]
         if missing:
-            columns, offered = ", ".join(replies[0].get("row") or {}) or "none", ", ".join(OFFERED)
+            columns = ", ".join(replies[0].get("row") or {}) or "none"
+            offered = ", ".join(FOR_GROUPS if "completions" in self.takes else OFFERED)
             raise Told(f"it takes {missing[0]}, which is no column ({columns}) and nothing of the run ({offered})")
         result = self.call(**arguments)
         if inspect.isawaitable(result):
@@ -144,7 +150,7 @@ class Scorer:
         """Return results in the form of the wire."""
         if "completions" not in self.takes:
             return [self.answer(result, parts)]
-        if not isinstance(result, (list, tuple)) and not hasattr(result, "tolist"):
+        if not isinstance(result, (list, tuple)) and getattr(result, "ndim", 0) != 1:
             raise Told(f"it returned a {type(result).__name__} for a list of completions: want a list of numbers")
         result = list(result)
         if len(result) != count:
@@ -160,11 +166,11 @@ class Scorer:
                 lacking = ", ".join(name for name in given if name not in finite)
                 return {"reward": None, "reason": f"{self.name} gave no finite number for {lacking}"}
             if not finite or not math.isfinite(sum(finite.values())):
-                return {"reward": None, "reason": f"{self.name} returned {result}"}
-            return {"parts": finite | parts}
+                return {"reward": None, "reason": f"{self.name} returned {cut(str(result), 100)}"}
+            return {"reward": sum(finite.values()), "parts": finite | parts}
         number = _number(result)
         if number is None:
-            return {"reward": None, "reason": f"{self.name} returned {result}"}
+            return {"reward": None, "reason": f"{self.name} returned {cut(str(result), 100)}"}
         return {"reward": number, "parts": parts} if parts else {"reward": number}
 
 
@@ -195,22 +201,13 @@ def _note(name: str, column: str, values: Any) -> None:
     _log.info("%s: %s: %s", name, column, values)
 
 
-_scorers: dict[str, tuple[threading.Lock, list[Scorer]]] = {}  # a list of none or one
-
-
 def reward(question: dict[str, Any]) -> Any:
     """Answer a question {"name": …, "args": {…}, "replies": [{…}]} with {"answers": […]}."""
-    key = f"{question['name']} {sorted(question['args'].items())!r}"
-    lock, made = _scorers.setdefault(key, (threading.Lock(), []))
-    with lock:  # one constructor at a time
-        if not made:
-            made.append(Scorer(question["name"], question["args"]))
-    result = made[0].score(question["replies"])
-    return _wrapped(result) if inspect.isawaitable(result) else {"answers": result}
-
-
-def forget() -> None:
-    _scorers.clear()
+    first = question["replies"][0]
+    run = f", run {first['run']}" if len(question["replies"]) == 1 and "run" in first else ""
+    with said.by(f"step {first.get('step', 0)}, {first.get('task', '')}{run}"):
+        result = kept.get(Scorer, question["name"], question["args"]).score(question["replies"])
+        return _wrapped(result) if inspect.isawaitable(result) else {"answers": result}
 
 
 async def _wrapped(result: Any) -> dict[str, Any]:

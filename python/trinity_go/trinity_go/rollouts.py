@@ -25,6 +25,7 @@ from .compat.models import ModelWrapper
 from .compat.rewards import RewardFn
 from .compat.workflows import REWARD_FUNCTIONS
 from .compat.workflows import Task as _Task
+from .describe import meant
 from .wire import Told
 
 _log = logging.getLogger("trinity_go.rollouts")
@@ -59,8 +60,7 @@ class Model(ModelWrapper):
         return _texts(super().chat(messages, **kwargs), kwargs)
 
     async def _chat_later(self, messages: Any, kwargs: dict[str, Any]) -> Any:
-        replies = await asyncio.to_thread(ModelWrapper.chat, self, messages, **kwargs)
-        return _texts(replies, kwargs)
+        return _texts(await self.chat_async(messages, **kwargs), kwargs)
 
     def openai(self) -> Any:
         """Return a client of the rollout: openai.AsyncOpenAI in a coroutine, else openai.OpenAI."""
@@ -76,6 +76,10 @@ class _Auxiliary(ModelWrapper):
         except ModelError as error:
             error.failure_kind = "model"  # type: ignore[attr-defined]
             raise
+
+
+class _AuxiliaryModel(_Auxiliary, Model):
+    """The same for a function."""
 
 
 def _in_loop() -> bool:
@@ -139,7 +143,7 @@ def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
             raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
         if given not in takes and not takes_all:
             own = [n for n in takes if n not in OFFERED]
-            raise Told(f"{name} has no argument {given}: it has {', '.join(own) or 'none'}", f"args.{given}")
+            raise Told(f"{name} has no argument {given}{meant(given, own)}", f"args.{given}")
     for p in takes.values():
         if p.default is p.empty and p.name not in args and p.name not in OFFERED:
             raise Told(
@@ -224,8 +228,9 @@ class _Rollouts:
         model = self.first.get("model") or {}
         sampling = {k: v for k, v in (self.first.get("rollout_args") or {}).items() if k in ("temperature", "top_p")}
         self.model = (ModelWrapper if self.is_class else Model)(endpoints, {**sampling, **model})
+        kind = _Auxiliary if self.is_class else _AuxiliaryModel
         auxiliary = [
-            _Auxiliary([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
+            kind([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
             for a in self.auxiliary
         ]
         if not self.is_class:
@@ -309,7 +314,7 @@ class _Rollouts:
             if body is not None:
                 _post(a, "/reward", body)
             elif len(results) == 1:
-                raise Told(f"it returned {why}", "reward")
+                raise Told(f"it returned {why}", kind="reward")
             else:
                 _post(a, "/fail", {"kind": "reward", "reason": f"{self.name} returned {why}"})
         return all(one is not None for one in results)

@@ -93,12 +93,19 @@ def methods(environment: Any) -> list[Callable[..., Any]]:
     return [m for m in (getattr(environment, n) for n in own) if callable(m)]
 
 
-def play(task: Task, model: Model, tools: Sequence[str] = (), environment: str = "", max_turns: int = 8) -> Any:
+def play(
+    task: Task,
+    model: Model,
+    tools: Sequence[str] = (),
+    environment: str = "",
+    max_turns: int = 8,
+    examples: Sequence[Mapping[str, Any]] = (),
+) -> Any:
     """Let the model answer a task with tools, the names of functions, and with the methods of an environment, the name of
     a class.
 
     The class has reset(**row), which may return a text that follows the question, and get_reward(). Without an
-    environment the reward is that of the task's reward function.
+    environment the reward is that of the task's reward function. examples are messages before the question.
     """
     functions = [names.find(name) for name in tools]
     world: Any = names.find(environment)() if environment else None
@@ -109,8 +116,8 @@ def play(task: Task, model: Model, tools: Sequence[str] = (), environment: str =
     if not question:
         raise Told("there is no question: set prompt_key, or return a text from reset")
     system = task.format_args.system_prompt
-    messages = [{"role": "system", "content": system}] if system else []
-    messages.append({"role": "user", "content": question})
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    messages += [*map(dict, examples), {"role": "user", "content": question}]
     offered = {_name(function): function for function in functions}
     told = {"tools": [schema(function) for function in functions]} if functions else {}
     for _ in range(max_turns):

@@ -10,6 +10,7 @@ import array
 import asyncio
 import base64
 import concurrent.futures
+import contextvars
 import functools
 import inspect
 import json
@@ -26,12 +27,16 @@ Question = dict[str, Any]
 Handler = Callable[[Question], Any]
 
 
-class Told(Exception):
-    """An error whose text says all that people need."""
+# Packages that code of users asks models with: their lines and their log say nothing of it.
+CLIENTS = ("anyio", "anthropic", "httpcore", "httpx", "httpx2", "openai")
 
-    def __init__(self, reason: str, kind: str = "") -> None:
+
+class Told(Exception):
+    """An error whose text says all that people need. key is that of the argument which is wrong, kind that of the failure."""
+
+    def __init__(self, reason: str, key: str = "", kind: str = "") -> None:
         super().__init__(reason)
-        self.kind = kind
+        self.key, self.kind = key, kind
 
 
 def kind_of(error: BaseException) -> str:
@@ -66,7 +71,7 @@ def _innermost(frames: Sequence[tuple[FrameType, int]]) -> str:
 
 def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
-    if path.startswith(_PACKAGE):
+    if path.startswith(_PACKAGE) or any(f"{os.sep}site-packages{os.sep}{name}{os.sep}" in path for name in CLIENTS):
         return True
     return path.startswith(("<frozen", os.path.dirname(os.__file__))) and "site-packages" not in path
 
@@ -78,9 +83,24 @@ def reason_of(error: BaseException) -> str:
     """Return one line: the type of an exception, what it says, and where it was raised."""
     if isinstance(error, Told):
         return str(error)
-    said, place = " ".join(str(error).split()), place_of(error)
+    said, place = cut(" ".join(str(error).split())), place_of(error)
     text = type(error).__name__ + (f": {said}" if said else "")
     return f"{text}; {place}" if place else text
+
+
+def cut(text: str, most: int = 500) -> str:
+    """Return the beginning of a text that is longer than what people read in a line."""
+    return text if len(text) <= most else text[:most] + "…"
+
+
+_loading: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextVar("loading", default=None)
+
+
+def loaded() -> None:
+    """Say that the question's handler has imported and made what it needs: the time for its answer begins."""
+    if (say := _loading.get()) is not None:
+        _loading.set(None)
+        say()
 
 
 def plain(value: Any) -> Any:
@@ -177,16 +197,23 @@ class Server:
         answer = functools.partial(self._answer, number, running, handler, question)
         if self._most > 1:
             running.thread = threading.Thread(target=answer, daemon=True)
-            running.thread.start()
+            try:
+                running.thread.start()
+            except RuntimeError as error:
+                reason = f"{error}: lower python.concurrency, or raise python.max_memory_mb"
+                self._give(number, {"error": {"kind": "environment", "reason": reason}})
         else:
             running.thread = threading.main_thread()
             self._main.put(answer)
 
     def _answer(self, number: int, running: _Running, handler: Handler, question: Question) -> None:
+        if question.pop("load", False):
+            _loading.set(functools.partial(self._say_loaded, number))
         try:
             answer = handler(question)
         except BaseException as error:  # SystemExit of user code, too
             answer = self._failed(number, error)
+        _loading.set(None)
         if inspect.isawaitable(answer):
             with self._lock:
                 if number in self._open:
@@ -196,6 +223,12 @@ class Server:
         if not self._give(number, answer):
             with self._lock:
                 self._abandoned -= 1
+
+    def _say_loaded(self, number: int) -> None:
+        with self._lock:
+            if number in self._open:
+                self._answers.write(json.dumps({"id": number, "loaded": True}).encode() + b"\n")
+                self._answers.flush()
 
     async def _answer_later(self, number: int, later: Awaitable[Any]) -> None:
         try:
@@ -215,7 +248,8 @@ class Server:
                 print(f"question {number}:", text, sep="\n", end="", file=sys.stderr, flush=True)
         except BaseException as another:
             reason += f" (and {type(another).__name__} when it was told)"
-        return {"error": {"kind": kind_of(error), "reason": reason}}
+        key = {"key": error.key} if isinstance(error, Told) and error.key else {}
+        return {"error": {"kind": kind_of(error), "reason": reason} | key}
 
     def _cancel(self, number: int) -> None:
         with self._lock:

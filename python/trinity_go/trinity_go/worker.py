@@ -20,6 +20,7 @@ from . import (
     rewards,
     rollouts,
     said,
+    selectors,
     wire,
 )
 
@@ -31,6 +32,7 @@ CHECKS: dict[str, describe.Check] = {
     "loss": losses.describe,
     "operator": operators.describe,
     "reward": rewards.describe,
+    "selector": selectors.describe,
     "workflow": rollouts.describe,
 }
 
@@ -44,6 +46,7 @@ HANDLERS: dict[str, wire.Handler] = {
     "reward": rewards.reward,
     "rollout": rollouts.rollout,
     "group": rollouts.group,
+    "select": selectors.select,
 }
 is_worker = False
 
@@ -51,7 +54,7 @@ is_worker = False
 def forget() -> None:
     """Forget what the names of functions meant, because another run may mean others by them."""
     operators.close()
-    for module in (classes.kept, rewards, rollouts):
+    for module in (classes.kept, rollouts, selectors):
         module.forget()
 
 
@@ -63,10 +66,12 @@ def main(questions: BinaryIO, answers: BinaryIO, options: dict[str, Any]) -> Non
     lines = said.Lines(sys.stderr)
     sys.stdout = sys.stderr = lines
     logging.basicConfig(
-        level=os.environ.get("TRINITY_LOG_LEVEL", "INFO"),
+        level=logging.INFO,
         stream=sys.stderr,
         format="%(levelname)s %(name)s: %(message)s",
     )
+    for name in wire.CLIENTS:
+        logging.getLogger(name).setLevel(logging.WARNING)  # else a line for each call, with the key of its rollout
     sys.path[:0] = options["path"]
     compat.install()
     plugin_dirs.install(options.get("plugin_dirs") or [])

@@ -252,12 +252,18 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
     """
     posted, places = [], dict[int, int]()
     known = list(recorded)
+    tasks = sorted({str(e.eid.task) for e in experiences})
+    if len(tasks) > 1 and "eid" not in _left_out:
+        _left_out.add("eid")
+        _log.warning(
+            "a rollout returns experiences of %s: they are all of its own task, and compared there", ", ".join(tasks)
+        )
     for i, e in enumerate(experiences):
         own = _recorded_of(i, e, known)
         if places.setdefault(own.turn, i) != i:
             raise Told(f"experiences {places[own.turn]} and {i} both end with call {own.turn}: return each once")
         if e.reward is None or not math.isfinite(float(e.reward)):
-            raise Told(f"the reward of experience {i} is {e.reward}, which is no number", "reward")
+            raise Told(f"the reward of experience {i} is {e.reward}, which is no number", kind="reward")
         one: dict[str, Any] = {"turn": own.turn, "reward": float(e.reward)}
         learn = _learn(i, e, own)
         if learn is not None:

@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import copy
 import functools
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ _SAMPLING = (
     "repetition_penalty", "presence_penalty", "frequency_penalty", "ignore_eos", "chat_template_kwargs",
 )  # fmt: skip
 
-_group = concurrent.futures.ThreadPoolExecutor(256, "group")  # replies of one call that many endpoints give
+_asks = concurrent.futures.ThreadPoolExecutor(1024, "asks")  # each waits for one answer
 
 
 class ModelWrapper:
@@ -114,22 +115,30 @@ class ModelWrapper:
 
     def chat(self, messages: list[dict[str, Any]], **kwargs: Any) -> list[Experience]:
         """Return replies to a chat, as many as n."""
-        body = self._body(kwargs, logprobs=True) | {"messages": messages}
-        return self._remember(self._replies("/chat/completions", body, int(kwargs.get("n") or 1)))
+        return self._remember(self._replies(*self._chat(messages, kwargs)))
 
     def generate(self, prompts: list[str] | str, **kwargs: Any) -> list[Experience]:
         """Return replies to plain texts, as many as n each."""
-        out: list[Experience] = []
-        for prompt in [prompts] if isinstance(prompts, str) else prompts:
-            body = self._body(kwargs, logprobs=0) | {"prompt": prompt}
-            out += self._replies("/completions", body, int(kwargs.get("n") or 1))
-        return self._remember(out)
+        return self._remember([e for call in self._texts(prompts, kwargs) for e in self._replies(*call)])
 
     async def chat_async(self, messages: list[dict[str, Any]], **kwargs: Any) -> list[Experience]:
-        return await asyncio.to_thread(self.chat, messages, **kwargs)
+        return self._remember(await self._replies_later(*self._chat(messages, kwargs)))
 
     async def generate_async(self, prompts: list[str] | str, **kwargs: Any) -> list[Experience]:
-        return await asyncio.to_thread(self.generate, prompts, **kwargs)
+        all_of = await asyncio.gather(*(self._replies_later(*call) for call in self._texts(prompts, kwargs)))
+        return self._remember([e for one in all_of for e in one])
+
+    def _chat(self, messages: list[dict[str, Any]], kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any], int]:
+        """Return path, body and number of the replies to a chat."""
+        return (
+            "/chat/completions",
+            self._body(kwargs, logprobs=True) | {"messages": messages},
+            int(kwargs.get("n") or 1),
+        )
+
+    def _texts(self, prompts: list[str] | str, kwargs: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
+        body, n = self._body(kwargs, logprobs=0), int(kwargs.get("n") or 1)
+        return [("/completions", body | {"prompt": p}, n) for p in ([prompts] if isinstance(prompts, str) else prompts)]
 
     def _ask(self, path: str, body: Any = None, endpoint: int = 0) -> Any:
         at = self._endpoints[endpoint]
@@ -145,12 +154,22 @@ class ModelWrapper:
         body |= dict(kwargs.get("extra_body") or {}) | {"model": self._name}
         return body if self.auxiliary else body | {"return_token_ids": True, "logprobs": logprobs}
 
-    def _replies(self, path: str, body: dict[str, Any], n: int) -> list[Experience]:
+    def _calls(self, body: dict[str, Any], n: int) -> list[tuple[dict[str, Any], int]]:
+        """Return the bodies of the calls that make n replies, and their endpoints."""
         many = len(self._endpoints)
-        if many == 1 or n == 1:
-            return self._read(self._ask(path, body | {"n": n}), 0, body)
-        asked = [_group.submit(self._ask, path, body | {"n": 1}, i % many) for i in range(n)]
-        return [e for i, one in enumerate(asked) for e in self._read(one.result(), i % many, body)]
+        return [(body | {"n": n}, 0)] if many == 1 else [(body | {"n": 1}, i % many) for i in range(n)]
+
+    def _replies(self, path: str, body: dict[str, Any], n: int) -> list[Experience]:
+        calls = self._calls(body, n)
+        if len(calls) == 1:
+            return self._read(self._ask(path, *calls[0]), calls[0][1], body)
+        asked = [(_asks.submit(self._ask, path, *call), call[1]) for call in calls]
+        return [e for reply, endpoint in asked for e in self._read(reply.result(), endpoint, body)]
+
+    async def _replies_later(self, path: str, body: dict[str, Any], n: int) -> list[Experience]:
+        asked = [(asyncio.wrap_future(_asks.submit(self._ask, path, *c)), c[1]) for c in self._calls(body, n)]
+        await asyncio.gather(*(reply for reply, _ in asked))
+        return [e for reply, endpoint in asked for e in self._read(reply.result(), endpoint, body)]
 
     def _read(self, reply: Mapping[str, Any], endpoint: int, asked: Mapping[str, Any]) -> list[Experience]:
         """Return the experiences of a reply: ids and log-probabilities as they were sampled."""
@@ -374,6 +393,9 @@ def _shared(kind: str) -> Any:
     """Return the one client of a kind, whose connections all others use: one that is made anew loads the certificates,
     which takes 100 ms. Connections of an asynchronous one belong to their loop."""
     openai = load("openai")
+    for name in ("httpx", "httpx2"):  # they write a line for each call, with the rollout's key
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.WARNING)
     loop: Any = _no_loop
     if kind == "AsyncOpenAI":
         with contextlib.suppress(RuntimeError):

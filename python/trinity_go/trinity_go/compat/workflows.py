@@ -26,6 +26,10 @@ MATH_PROMPT = (
 )
 
 
+# The arguments of adapters that name functions of users.
+_FUNCTIONS = ("workflow_func", "judge_func")
+
+
 @dataclass
 class Task(dict):  # type: ignore[type-arg] # some classes ask isinstance(task, dict)
     """A row of a taskset, and what the configuration says of its rollouts."""
@@ -53,7 +57,7 @@ class Task(dict):  # type: ignore[type-arg] # some classes ask isinstance(task, 
             repeat_times=assignment.get("repeat_times"),
             format_args=_section(FormatConfig, assignment.get("format")),
             rollout_args=_section(GenerationConfig, assignment.get("rollout_args")),
-            workflow_args=dict(args),
+            workflow_args={k: find(v) if k in _FUNCTIONS and isinstance(v, str) else v for k, v in args.items()},
             reward_fn_args=dict(assignment.get("reward_fn_args") or {}),
             is_eval=bool(assignment.get("eval")),
             reward_fn=_reward_of(assignment.get("reward_fn")),
@@ -92,7 +96,10 @@ def _section(kind: Any, given: Any) -> Any:
 
 
 def _index(given: Any) -> dict[str, Any]:
-    return dict(given) if isinstance(given, Mapping) else {} if given is None else {"index": given, "taskset_id": 0}
+    """Return which row a task is, also by the names there."""
+    if not isinstance(given, Mapping):
+        return {} if given is None else {"index": given, "taskset_id": 0}
+    return {"taskset_id": given.get("taskset", 0), **given}
 
 
 def _reward_of(name: Any) -> Any:

@@ -538,6 +538,8 @@ export const docs = {
   "reward_fn.grader_reward.max_memory_mb 13ef255a": "python grader 的 MiB 数",
   "reward_fn.grader_reward.isolation b452b94e": "python grader 的沙箱；best 取在本机上可用的最好方式",
   "reward_fn.http.workers b951e580": "同时询问的数目",
+  "selector.python.args 790b64f6": "类的 kwargs，以及 seed 和 feature_keys",
+  "selector.python.timeout 87eeda18": "一个批次的秒数，导入的时间（python.start_timeout）除外",
   "reward_fn.hybrid_reward.python d5b329cd": "python 节，如果这些函数用另一个",
   "reward_fn.hybrid_reward.rewards d2c7357f": "{reward, name, args, when} 的列表",
   "reward_fn.hybrid_reward.value 68d8558c": "奖励，用其名称写成的表达式",

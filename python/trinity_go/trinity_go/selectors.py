@@ -1,0 +1,105 @@
+"""Chooses rows with selectors of users: classes of Trinity-RFT with get_indices, feedback, state_dict and load_state_dict."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from . import names
+from .wire import Told, plain
+
+
+class Rows:
+    """The dataset of a selector: the columns that data_selector.feature_keys names."""
+
+    def __init__(self, length: int, columns: Mapping[str, Sequence[Any]]) -> None:
+        self._length, self._columns = length, columns
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[i] for i in range(self._length))
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return {name: values[key] for name, values in self._columns.items()}
+        if key not in self._columns:
+            raise Told(f"it reads the column {key}: name it in data_selector.feature_keys")
+        return self._columns[key]
+
+
+class _Kept:
+    """A selector, and which of its states it has."""
+
+    def __init__(self, selector: Any, version: int) -> None:
+        self.selector, self.version, self.lock = selector, version, threading.Lock()
+
+
+_kept: dict[int, _Kept] = {}
+
+
+def forget() -> None:
+    """Forget the selectors, because another run may mean others by their names."""
+    _kept.clear()
+
+
+def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nothing that all classes do not say. Raises Told if it is no selector."""
+    target = names.find(name, "selector")
+    lacks = [m for m in ("get_indices", "state_dict", "load_state_dict") if not callable(getattr(target, m, None))]
+    if not inspect.isclass(target):
+        raise Told(f"{name} is no class: a selector has the methods get_indices, state_dict and load_state_dict")
+    if lacks:
+        raise Told(f"{name} is no selector: it has no method {' and no '.join(lacks)}")
+    return {}
+
+
+def _make(question: Mapping[str, Any]) -> _Kept:
+    given = dict(question["args"])
+    config = SimpleNamespace(
+        selector_type=question["name"],
+        seed=given.pop("seed", 42),
+        feature_keys=given.pop("feature_keys", None) or [],
+        kwargs=given,
+    )
+    rows = Rows(question["rows"], question.get("columns") or {})
+    source = SimpleNamespace(dataset=rows, dataset_size=len(rows), current_offset=0, name="")
+    selector = names.find(question["name"], "selector")(source, config)
+    if question["state"] is not None:
+        selector.load_state_dict(question["state"])
+    return _Kept(selector, question["version"])
+
+
+def select(question: dict[str, Any]) -> dict[str, Any]:
+    """Answer with the rows of a batch, after the feedback, and the state that follows; or with the columns that it wants."""
+    kept = _kept.get(question["selector"])
+    if kept is None or kept.version != question["version"]:
+        wants = question["args"].get("feature_keys")
+        if wants and "columns" not in question:
+            return {"wants": wants}
+        kept = _kept[question["selector"]] = _make(question)
+    with kept.lock:
+        try:
+            answer = _chosen(kept.selector, question)
+        except BaseException:
+            _kept.pop(question["selector"], None)  # nobody knows its state
+            raise
+        kept.version += 1
+        return answer
+
+
+def _chosen(selector: Any, question: Mapping[str, Any]) -> dict[str, Any]:
+    for rows, values in question["feedback"]:
+        if callable(getattr(selector, "feedback", None)):
+            selector.feedback(rows, values)
+    chosen = [] if question["batch"] is None else selector.get_indices(question["batch"])
+    try:
+        state = json.dumps(selector.state_dict(), default=plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Told(f"its state_dict is no JSON: {error}") from None
+    return {"rows": [int(row) for row in chosen], "state": json.loads(state)}
