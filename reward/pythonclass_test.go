@@ -144,6 +144,7 @@ func TestPythonScoresTogether(t *testing.T) {
 
 // What a function does wrong fails the reply alone, with its place. It is never reward 0.
 func TestPythonFails(t *testing.T) {
+	t.Setenv("TRINITY_PYTHON", "python3")
 	for name, want := range map[string]struct {
 		kind trinity.FailureKind
 		says string

@@ -456,7 +456,7 @@ func TestAWorkerOfPythonIsKilled(t *testing.T) {
 	if running, err := os.FindProcess(process); err != nil || running.Kill() != nil {
 		t.Fatal(err)
 	}
-	const ended = "own_flows.stuck: the program ended before it answered"
+	const ended = ": the program ended before it answered: "
 	for range many {
 		if err := <-failed; kindOf(err) != trinity.FailedAgent || !strings.Contains(fmt.Sprint(err), ended) {
 			t.Errorf("error %v", err)
