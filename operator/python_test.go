@@ -16,7 +16,7 @@ import (
 // inPython returns an operator that a host has opened.
 func inPython(t *testing.T, host trinity.Host, class string, own args, section args) (trinity.Operator, error) {
 	t.Helper()
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	if _, err := exec.LookPath("python3"); err != nil {
 		trinitytest.Missing(t, "there is no python3")
 	}

@@ -113,7 +113,7 @@ func TestFunctionsInPython(t *testing.T) {
 
 // A function of TRL gets the replies of a group together.
 func TestPythonScoresAGroup(t *testing.T) {
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	host := newOpener(t)
 	group := build(t, "python", own(t, "longest", nil, nil)).(trinity.GroupReward)
 	rewards, err := group.ScoreGroup(t.Context(), []trinity.RewardInput{asked(host, "a"), asked(host, "abc"), asked(host, "ab")})
@@ -217,7 +217,7 @@ func TestPythonGoesOn(t *testing.T) {
 }
 
 func TestPythonIsChecked(t *testing.T) {
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	for _, c := range []struct {
 		args map[string]any
 		key  string

@@ -85,7 +85,7 @@ func ofPython(t *testing.T, class string, kwargs map[string]any) func() selector
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no python3")
 	}
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	dir := t.TempDir()
 	text := strings.ReplaceAll(ownSelector, "MARK", filepath.ToSlash(filepath.Join(dir, "mark")))
 	if err := os.WriteFile(filepath.Join(dir, "own_selectors.py"), []byte(text), 0o600); err != nil {

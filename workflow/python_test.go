@@ -470,7 +470,7 @@ func TestAWorkerOfPythonIsKilled(t *testing.T) {
 }
 
 func TestWorkflowsInPythonAreChecked(t *testing.T) {
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	for _, c := range []struct{ name, key, want string }{
 		{"nowhere", "class", "own_flows has no nowhere: it has Counting, Half, Ranking, Silent, Unscored, Whole, agent, asleep, hang, " +
 			"later, nan, nothing, parent, pid, stuck, tags, unreachable, wild, wrong"},

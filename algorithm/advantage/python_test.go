@@ -19,7 +19,7 @@ import (
 // inPython returns an advantage function that a host has opened.
 func inPython(t *testing.T, host trinity.Host, class string, own, section args) trinity.Advantage {
 	t.Helper()
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	if _, err := exec.LookPath("python3"); err != nil {
 		trinitytest.Missing(t, "there is no python3")
 	}

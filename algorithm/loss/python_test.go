@@ -42,7 +42,7 @@ func openedBy(t *testing.T, host trinity.Host, p loss.PolicyLoss) *loss.Composit
 
 func buildPython(t *testing.T, class string, args, section map[string]any) (loss.PolicyLoss, error) {
 	t.Helper()
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	if _, err := exec.LookPath("python3"); err != nil {
 		trinitytest.Missing(t, "there is no python3")
 	}
@@ -418,7 +418,7 @@ func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string)
 }
 
 func TestTermsInPython(t *testing.T) {
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	if _, err := exec.LookPath("python3"); err != nil {
 		trinitytest.Missing(t, "there is no python3")
 	}
@@ -426,7 +426,7 @@ func TestTermsInPython(t *testing.T) {
 }
 
 func TestCompatTerms(t *testing.T) {
-	bridge.Allow()
+	bridge.Allow(func(string) {})
 	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
 	for ours, theirs := range map[string]string{
 		"k1": "K1Fn", "k2": "K2Fn", "k3": "K3Fn", "low_var_kl": "LowVarKLFn", "abs": "AbsFn", "corrected_k3": "CorrectedK3Fn",

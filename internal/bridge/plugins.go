@@ -110,17 +110,20 @@ type answered struct {
 // fresh is how long an answer counts: people change what it is about.
 const fresh = 5 * time.Second
 
-// allowed says that code of users may run to describe itself.
-var allowed atomic.Bool
+// allowed is set if code of users may run to describe itself, and says for what people wait then.
+var allowed atomic.Pointer[func(line string)]
 
 // Allow lets Describe run code of users. Only a command that somebody has given for the configuration allows it: who
-// looks at a run of others, as in the studio, runs nothing of it.
-func Allow() { allowed.Store(true) }
+// looks at a run of others, as in the studio, runs nothing of it. say tells that an import takes long.
+func Allow(say func(line string)) { allowed.Store(&say) }
+
+// silence is how long people wait for an import before they are told.
+const silence = 10 * time.Second
 
 // Describe imports a class or a function in a process of its own, and checks the arguments of the configuration against
 // those that it takes. kind is what the run asks of it, such as reward. The same question is asked once in a while.
 func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described, err error) {
-	if !allowed.Load() {
+	if allowed.Load() == nil {
 		return d, nil
 	}
 	if runtime.GOOS != "linux" && p.MaxMemoryMb > 0 {
@@ -165,6 +168,7 @@ func (p *Plugins) ask(name string, question map[string]any) (d Described, err er
 		return d, err
 	}
 	question["name"] = rest
+	defer time.AfterFunc(silence, func() { (*allowed.Load())(p.waits(name)) }).Stop()
 	var answer struct{ Is Described }
 	err = mux.Ask(context.Background(), process.Question{
 		Do: "describe", Body: question, Limit: wait.Seconds(p.StartTimeout), Late: func(bool) string { return p.late(name) },

@@ -26,7 +26,7 @@ func checkCommand() *cobra.Command {
 			"the configuration names, with your rights; --no-python leaves that out.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !noPython {
-				bridge.Allow()
+				bridge.Allow(sayTo(cmd.ErrOrStderr()))
 			}
 			cfg, err := flags.load(args)
 			if files := bridge.Imported(); len(files) > 0 && !asJSON {

@@ -44,7 +44,7 @@ func debugCommand() *cobra.Command {
 			"command prints every call of a model, the times, the rewards and why something failed. It keeps this in\n" +
 			"--output-dir, which trinity view and trinity perf read.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bridge.Allow()
+			bridge.Allow(sayTo(cmd.ErrOrStderr()))
 			for _, f := range upstreamDebug {
 				if cmd.Flags().Changed(f.name) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "--%s changes nothing: %s\n", f.name, f.why)

@@ -49,7 +49,7 @@ func evalCommand() *cobra.Command {
 			"a line of --output (JSON) as soon as those of the rows before are there, or a row of a table if the name ends\n" +
 			"in .parquet. The command never overwrites a file. trinity compare --answers shows two side by side.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bridge.Allow()
+			bridge.Allow(sayTo(cmd.ErrOrStderr()))
 			return f.run(cmd, f.first(args))
 		},
 	}

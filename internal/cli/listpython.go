@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func (f *configFlags) addPython(cmd *cobra.Command) {
 
 // python returns the section in which classes of users are, and lets them run.
 func (f *configFlags) python() (*bridge.Plugins, error) {
-	bridge.Allow()
+	bridge.Allow(sayTo(os.Stderr))
 	if f.path == "" {
 		p := bridge.DefaultPlugins()
 		p.PluginDirs = f.pluginDirs

@@ -24,7 +24,7 @@ func replayCommand() *cobra.Command {
 			"algorithm.policy_loss_fn_args.clip_range=0.1, it also prints what the step would have done otherwise.\n" +
 			"The command changes nothing in the run's directory.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bridge.Allow()
+			bridge.Allow(sayTo(cmd.ErrOrStderr()))
 			if len(args) == 0 {
 				return fmt.Errorf("give the directory of a run: trinity %s", cmd.Use)
 			}

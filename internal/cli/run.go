@@ -93,7 +93,7 @@ func runCommand() *cobra.Command {
 		Use:   "run (FILE | --config FILE) [key=value …]",
 		Short: "Run a configuration, or resume its run",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bridge.Allow()
+			bridge.Allow(sayTo(cmd.ErrOrStderr()))
 			if flags.anew {
 				args = append(args, "continue_from_checkpoint=false")
 			}

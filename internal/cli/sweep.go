@@ -26,7 +26,7 @@ func sweepCommand() *cobra.Command {
 			"goes on after a failed run, too, and ends with exit code 1. A list of one value, key=[[a,b]], is a setting of\n" +
 			"all runs; random search also takes ranges, key=1e-6..1e-3, from which it draws log-uniformly.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bridge.Allow()
+			bridge.Allow(sayTo(cmd.ErrOrStderr()))
 			return runSweep(cmd, &flags, o, args)
 		},
 	}
