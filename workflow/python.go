@@ -124,15 +124,15 @@ func (p *pythonWorkflow) make(ctx context.Context, do string, group []*trinity.R
 		}}
 		var told struct {
 			Answer struct {
-				Scored bool `json:"scored"` // the class has given all rewards that there are
+				Scored []bool `json:"scored"` // of each rollout: the class has decided about its reward
 			} `json:"answer"`
 		}
 		if err := p.Python.Ask(ctx, group[0].Host, q, &told); err != nil {
 			return nil, p.failure(ctx, err)
 		}
-		if told.Answer.Scored {
-			for _, r := range own {
-				r.Reward = nil
+		for i, isScored := range told.Answer.Scored {
+			if isScored && i < len(own) {
+				own[i].Reward = nil
 			}
 		}
 		return nil, nil

@@ -39,7 +39,8 @@ type Described struct {
 	Needs []string `json:"needs"`
 	Pairs bool     `json:"pairs"` // a loss compares pairs, chosen and rejected in turn
 
-	Files []string `json:"files"` // of users, which the import has run
+	Files  []string `json:"files"`  // of users, which the import has run
+	Failed []string `json:"failed"` // modules of plugin_dirs that could not be imported, and why
 }
 
 // AlgorithmType is what a class of an algorithm type says: the attributes of Trinity-RFT's.

@@ -97,9 +97,10 @@ var described = struct {
 	sync.Mutex
 	by     map[string]*answered
 	files  map[string]bool         // of users, which their imports have run
+	failed map[string]bool         // modules of plugin_dirs, and why
 	checks int                     // that go on: they share processes
 	shared map[string]*process.Mux // by section
-}{by: map[string]*answered{}, files: map[string]bool{}, shared: map[string]*process.Mux{}}
+}{by: map[string]*answered{}, files: map[string]bool{}, failed: map[string]bool{}, shared: map[string]*process.Mux{}}
 
 // answered is an answer, or the question behind which others wait.
 type answered struct {
@@ -146,7 +147,17 @@ func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described,
 			for _, file := range d.Files {
 				described.files[file] = true
 			}
+			var failed []string
+			for _, why := range d.Failed {
+				if !described.failed[why] {
+					described.failed[why] = true
+					failed = append(failed, why)
+				}
+			}
 			described.Unlock()
+			for _, why := range failed {
+				(*allowed.Load())("python.plugin_dirs: " + p.hidden(why) + ": what it registers is not there")
+			}
 			return d, err
 		})
 		described.by[string(key)] = known

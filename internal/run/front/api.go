@@ -39,7 +39,7 @@ func New(s *settle.Stage, name string, sampler trinity.Sampler, token string, sa
 		MaxLen: config.Value(0, s.Model.MaxModelLen),
 	}
 	return &API{&openai.Server{
-		Name: name, Model: served.Of, Renderer: s.Text, VocabSize: s.Text.Tokenizer().VocabSize(),
+		Name: name, Model: served.Of, Renderer: s.Text, VocabSize: s.Vocabulary(),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: say,
 	}, s}
 }

@@ -217,7 +217,7 @@ func (h *Host) startGateway() (*serving, error) {
 		return nil, err
 	}
 	g := gateway.New("http://"+listener.Addr().String(), checkpoint.ModelName(h.stage.Model.ModelPath), h.stage.Text,
-		h.stage.Text.Tokenizer().VocabSize(), h.say)
+		h.stage.Vocabulary(), h.say)
 	server := &web.Server{Handler: g.Handler(), Read: time.Minute}
 	out := &serving{g, stop, make(chan error, 1)}
 	go func() { out.ended <- server.Serve(ctx, listener) }()

@@ -299,3 +299,16 @@ func (s *Stage) ModelDir() string {
 	}
 	return checkpoint.ModelDir
 }
+
+// Vocabulary returns the number of token ids that the policy may sample: those of the tokenizer, and those of a model that
+// has more embeddings.
+func (s *Stage) Vocabulary() int {
+	size := s.Text.Tokenizer().VocabSize()
+	if s.ModelPath == "" {
+		return size
+	}
+	if m, err := model.ReadConfig(s.ModelPath); err == nil { // else the engine says what is wrong with it
+		size = max(size, m.VocabSize)
+	}
+	return size
+}

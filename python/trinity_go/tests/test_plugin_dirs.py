@@ -145,10 +145,24 @@ def test_arguments() -> None:
 
 def test_wrong_kind() -> None:
     name = f"{__name__}.Grouped"
-    assert describe.describe({"kind": "advantage", "name": name, "args": {}}, {})["is"] | {"files": []} == {
+    assert describe.describe({"kind": "advantage", "name": name, "args": {}}, {})["is"] | {"files": [], "failed": []} == {
         "doc": "", "signature": "()", "is_class": True, "is_async": False, "arguments": [], "kind": "advantage",
-        "compute_in_trainer": True, "select_keys": ["uid"], "files": [],
+        "compute_in_trainer": True, "select_keys": ["uid"], "files": [], "failed": [],
     }  # fmt: skip
     assert describe.describe({"kind": "", "name": name, "args": {}}, {})["is"]["kind"] == "advantage"
     with pytest.raises(Told, match=f"^{name} is an AdvantageFn, and default_workflow_type names a workflow$"):
         describe.describe({"kind": "workflow", "name": name, "args": {}}, {})
+
+
+def test_what_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "good.py").write_text("x = 1\n")
+    (tmp_path / "ends.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.setattr(plugin_dirs, "tried", set())
+    monkeypatch.setattr(sys, "meta_path", sys.meta_path[:])
+    compat.install()
+    plugin_dirs.install([str(tmp_path)])
+    try:
+        assert names.failures() == [f"{tmp_path}/ends.py: ends.py:1: SystemExit: 3"]
+        assert {f"{tmp_path}/ends.py", f"{tmp_path}/good.py"} <= set(describe.files())
+    finally:
+        plugin_dirs.install([])

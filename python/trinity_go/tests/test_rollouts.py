@@ -179,9 +179,9 @@ class NoTask:
 
 
 def test_rewards_of_functions(endpoint: Endpoint) -> None:
-    assert ask(endpoint, number, args={"factor": 2}) == {"answer": {"scored": True}}
-    assert ask(endpoint, parts) == {"answer": {"scored": True}}
-    assert ask(endpoint, nothing, reward_fn="math_reward") == {"answer": {"scored": False}}
+    assert ask(endpoint, number, args={"factor": 2}) == {"answer": {"scored": [True]}}
+    assert ask(endpoint, parts) == {"answer": {"scored": [True]}}
+    assert ask(endpoint, nothing, reward_fn="math_reward") == {"answer": {"scored": [False]}}
     assert endpoint.posted == [
         ("0", "/reward", {"value": 12.0}),
         ("0", "/reward", {"parts": {"said": 1.0, "asked": 3.0}}),
@@ -207,7 +207,7 @@ def test_what_is_no_reward(endpoint: Endpoint, value: Any, says: str) -> None:
 
 
 def test_rewards_of_a_group(endpoint: Endpoint) -> None:
-    assert ask(endpoint, ranks, runs=3, reward_fn="own") == {"answer": {"scored": False}}
+    assert ask(endpoint, ranks, runs=3, reward_fn="own") == {"answer": {"scored": [True, False, True]}}
     wrong = f"{__name__}.ranks returned nan: want a number, a dict of numbers, or experiences"
     assert endpoint.posted == [
         ("0", "/reward", {"value": 1.0}),
@@ -219,8 +219,8 @@ def test_rewards_of_a_group(endpoint: Endpoint) -> None:
 
 def test_experiences(endpoint: Endpoint) -> None:
     name = f"{__name__}.Right"
-    assert ask(endpoint, Simple, reward_fn=name) == {"answer": {"scored": True}}
-    assert ask(endpoint, Later) == {"answer": {"scored": True}}
+    assert ask(endpoint, Simple, reward_fn=name) == {"answer": {"scored": [True]}}
+    assert ask(endpoint, Later) == {"answer": {"scored": [True]}}
     (_, path, first), (_, _, second) = endpoint.posted
     assert path == "/experiences" and first["experiences"][0]["turn"] == 0
     assert first["experiences"][0]["reward"] == pytest.approx(0.06)
@@ -261,7 +261,7 @@ def test_a_reward_function_of_the_program(endpoint: Endpoint) -> None:
         Told, match=r"^the reward function own_reward is the program's, and a class in Python calls one"
     ):
         ask(endpoint, Simple, reward_fn="own_reward")
-    assert ask(endpoint, Later, reward_fn="own_reward") == {"answer": {"scored": True}}
+    assert ask(endpoint, Later, reward_fn="own_reward") == {"answer": {"scored": [True]}}
 
 
 def test_described() -> None:

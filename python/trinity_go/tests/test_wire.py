@@ -194,3 +194,31 @@ def test_abandoned_threads_end_the_worker(monkeypatch: pytest.MonkeyPatch, capfd
     assert "what was given up runs on (9 threads, one at test_wire.py" in capfd.readouterr().err
     gate.set()
     assert sys.stderr
+
+
+def test_a_coroutine_that_blocks_the_others_is_named() -> None:
+    blocked = threading.Event()
+
+    async def blocks(_: dict[str, Any]) -> None:
+        blocked.wait(30)
+
+    async def waits(_: dict[str, Any]) -> None:
+        await asyncio.sleep(30)
+
+    server = Asked(blocks=blocks, waits=waits)
+    server.ask(id=1, do="blocks")
+    server.ask(id=2, do="waits")
+    server.ask(cancel=2)
+    at = f"test_wire.py:{line_of('blocked.wait(30)')} in blocks"
+    reason = f"an async function blocks all others at {at}: await there, or make the function a plain one"
+    assert server.answer() == {"id": 2, "error": {"kind": "timeout", "reason": reason}}
+    blocked.set()
+    assert server.answer() == {"id": 1}
+
+
+def test_kinds_of_failures_are_those_of_a_run() -> None:
+    error = ValueError()
+    error.failure_kind = "model"  # type: ignore[attr-defined]
+    assert wire.kind_of(error) == "model"
+    error.failure_kind = "of mine\n"  # type: ignore[attr-defined]
+    assert wire.kind_of(error) == ""

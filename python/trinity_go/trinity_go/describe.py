@@ -55,7 +55,7 @@ def describe(question: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[s
         raise Told(f"{name} is {_a(base)}, and {KEYS[kind]}")
     kind = kind or (BASES[base] if base else "")
     own = checks[kind](name, question["args"]) if kind in checks and question["args"] is not None else {}
-    return {"is": about(target) | {"kind": kind} | own | {"files": files()}}
+    return {"is": about(target) | {"kind": kind} | own | {"files": files(), "failed": names.failures()}}
 
 
 def _a(word: str) -> str:
@@ -155,8 +155,8 @@ def files() -> list[str]:
     """Return the files of users that have been imported: those that pip has not installed."""
     library = os.path.dirname(os.__file__)
     found = set()
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    for path in [*modules, *plugin_dirs.tried]:
         if not isinstance(path, str) or not path.endswith(".py") or not os.path.isfile(path):
             continue
         path = os.path.abspath(path)

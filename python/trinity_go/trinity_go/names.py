@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from . import plugin_dirs
-from .wire import Told, cut, place_of
+from .wire import Told, cut, files_of, place_of
 
 _lock = threading.RLock()
 _files: dict[str, ModuleType] = {}
@@ -97,6 +97,7 @@ def _of_name(name: str) -> tuple[ModuleType, str, str]:
         except BaseException as error:
             first = first or Told(_failure(path, error))
             if not isinstance(error, ModuleNotFoundError) or not (path + ".").startswith(f"{error.name}."):
+                plugin_dirs.tried.update(files_of(error))
                 raise Told(_failure(path, error)) from error
             continue
         if first is not None and not hasattr(module, parts[n]):
@@ -129,9 +130,16 @@ def _of_file(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[spec.name]
+        plugin_dirs.tried.add(path)
         raise Told(_failure(path, error)) from error
     _files[path] = module
     return module
+
+
+def failures() -> list[str]:
+    """Return a line for each module of plugin_dirs whose import failed."""
+    with _lock:
+        return [_failure(path, error) for path, error in plugin_dirs.load().items()] if plugin_dirs.folders() else []
 
 
 def _failure(what: str, error: BaseException) -> str:
@@ -151,7 +159,9 @@ def _failure(what: str, error: BaseException) -> str:
         return f"{what}: {os.path.basename(error.filename or '')}:{error.lineno}: {error.msg}"
     said = f"{what}: {place_of(error).partition(' in ')[0]}: {type(error).__name__}: {cut(str(error))}"
     if "no known parent package" in said:
-        return f"{said}: name it by its package, package.module.Name"
+        return (
+            f"{said}: name it by its package, package.module.Name, or trinity.plugins.module.Name in a plug-in folder"
+        )
     if isinstance(error, ImportError) and (error.name or "").startswith("trinity."):  # a name that is not offered
         return f"{said.partition(' (')[0]}: pip install --no-deps trinity-rft has what this version does not offer"
     return said

@@ -39,6 +39,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 _finder = _Finder([])
 _lock = threading.RLock()
 _failed: dict[str, BaseException] | None = None  # by file; None until the modules are imported
+tried: set[str] = set()  # files whose import has run, also those that failed
 
 
 def install(folders: Sequence[str]) -> None:
@@ -70,13 +71,14 @@ def _load(folder: str, failed: dict[str, BaseException]) -> None:
     try:
         files = sorted(name for name in os.listdir(folder) if name.endswith(".py") and not name.startswith("__"))
     except OSError as error:
-        failed[folder] = error
+        failed[folder] = ImportError(error.strerror)
         return
     for file in files:
         path = os.path.join(folder, file)
         if not file[:-3].isidentifier():
             failed[path] = ImportError("the file's name is no name of a module")
             continue
+        tried.add(path)
         try:
             module = importlib.import_module(f"{PACKAGE}.{file[:-3]}")
         except BaseException as error:  # whatever one of them raises, the others count

@@ -23,7 +23,7 @@ from .compat import experience as exp
 from .compat.http import ModelError, ask
 from .compat.models import ModelWrapper
 from .compat.rewards import RewardFn
-from .compat.workflows import REWARD_FUNCTIONS
+from .compat.workflows import REWARD_FUNCTIONS, Workflow
 from .compat.workflows import Task as _Task
 from .describe import meant
 from .wire import Told
@@ -138,6 +138,8 @@ def _parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
 
 def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
     takes, takes_all = _parameters(target)
+    if any(p.kind is p.POSITIONAL_ONLY and p.default is p.empty for p in inspect.signature(target).parameters.values()):
+        raise Told(f"{name} takes a parameter by its place alone: a function is called by the names of its parameters")
     for given in args:
         if given in OFFERED:
             raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
@@ -211,7 +213,7 @@ class _Rollouts:
         run = "" if len(self.assignments) > 1 else f", run {self.first['run']}"
         return f"step {self.first['step']}, {self.first['task']}{run}"
 
-    def _answered(self, scored: bool) -> dict[str, Any]:
+    def _answered(self, scored: list[bool]) -> dict[str, Any]:
         if self.instance is not None and _can_keep(self.instance):
             with _lock:
                 _kept.setdefault(self._key(), []).append(self.instance)
@@ -243,7 +245,8 @@ class _Rollouts:
         task = self._task(_Task)
         self.instance = self._reset(task) or task.to_workflow(self.model, auxiliary or None)
         repeats = getattr(self.instance, "set_repeat_times", None)
-        if callable(repeats) and (len(self.assignments) > 1 or getattr(self.target, "can_repeat", False)):
+        own = getattr(self.target, "set_repeat_times", None) is not Workflow.set_repeat_times
+        if callable(repeats) and own and (len(self.assignments) > 1 or getattr(self.target, "can_repeat", False)):
             repeats(len(self.assignments), self.first["run"])
         is_async = bool(getattr(self.instance, "is_async", False))
         method: Callable[[], Any] = self.instance.run_async if is_async else self.instance.run
@@ -277,8 +280,8 @@ class _Rollouts:
 
     # ---- reporting ----
 
-    def _report(self, result: Any) -> bool:
-        """Post what a call has returned; report whether it decides all rewards."""
+    def _report(self, result: Any) -> list[bool]:
+        """Post what a call has returned; report of which rollouts it decides the reward."""
         if not self.is_class and not _is_experience(result):
             return self._report_rewards(result)
         experiences = list(result) if isinstance(result, (list, tuple)) else [result] if result is not None else []
@@ -296,9 +299,9 @@ class _Rollouts:
             else:
                 reason = f"{self.name} returned no experience of this rollout"
                 _post(a, "/fail", {"kind": "agent", "reason": reason})
-        return True
+        return [True] * len(self.assignments)
 
-    def _report_rewards(self, result: Any) -> bool:
+    def _report_rewards(self, result: Any) -> list[bool]:
         """Post the reward that a function has returned, or those of a group."""
         results = [result]
         if len(self.assignments) > 1:
@@ -317,7 +320,7 @@ class _Rollouts:
                 raise Told(f"it returned {why}", kind="reward")
             else:
                 _post(a, "/fail", {"kind": "reward", "reason": f"{self.name} returned {why}"})
-        return all(one is not None for one in results)
+        return [one is not None for one in results]
 
 
 def _built_in(name: str) -> Any:
@@ -387,19 +390,35 @@ def _asked(request: Any) -> Any:
 
 
 def _can_keep(instance: Any) -> bool:
-    """Report whether another rollout may use an instance. It may not have a client of this one's endpoint."""
+    """Report whether another rollout may use an instance. It may not have a client of this one's endpoint, or a copy of
+    its model."""
     model = getattr(instance, "model", None)
-    return (
-        getattr(type(instance), "can_reset", False)
-        and isinstance(model, ModelWrapper)
-        and not any(
-            _is_of_openai(v) or isinstance(v, (list, tuple)) and _has_models(v) for v in vars(instance).values()
-        )
+    if not getattr(type(instance), "can_reset", False) or not isinstance(model, ModelWrapper):
+        return False
+    seen = {id(model), id(instance)}
+    return not any(_has_client(v, seen) for v in vars(instance).values())
+
+
+def _has_client(value: Any, seen: set[int], depth: int = 0) -> bool:
+    if id(value) in seen or depth > _DEPTH:
+        return depth > _DEPTH  # what is too deep to look at is not kept
+    seen.add(id(value))
+    if isinstance(value, ModelWrapper) or _is_of_openai(value):
+        return True
+    if isinstance(value, (str, bytes, int, float, bool, type, type(sys))) or value is None:
+        return False
+    inner = (
+        list(value.values())
+        if isinstance(value, dict)
+        else list(value)
+        if isinstance(value, (list, tuple, set))
+        else []
     )
+    inner += list(getattr(value, "__dict__", {}).values())
+    return any(_has_client(v, seen, depth + 1) for v in inner)
 
 
-def _has_models(values: Sequence[Any]) -> bool:
-    return any(isinstance(v, ModelWrapper) or _is_of_openai(v) for v in values)
+_DEPTH = 6  # of attributes in which clients are looked for
 
 
 def _seed(seed: int) -> None:

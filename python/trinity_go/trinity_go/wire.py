@@ -39,12 +39,16 @@ class Told(Exception):
         self.key, self.kind = key, kind
 
 
+# The kinds of failures that a run counts.
+KINDS = ("timeout", "model", "environment", "tool", "agent", "reward", "workflow")
+
+
 def kind_of(error: BaseException) -> str:
     """Return the kind of failure that an exception is; "" leaves it to the one who asked."""
     if isinstance(error, Told):
         return error.kind
-    if isinstance(kind := getattr(error, "failure_kind", None), str):
-        return kind
+    if (kind := getattr(error, "failure_kind", None)) in KINDS:
+        return str(kind)
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return "timeout"
     if isinstance(error, OSError):  # ConnectionError, too
@@ -59,6 +63,12 @@ def _at(frame: FrameType, line: int) -> str:
 def place_of(error: BaseException) -> str:
     """Return where an exception was raised, or a task stood when it was cancelled: the innermost line of users."""
     return _innermost(list(traceback.walk_tb(error.__traceback__)))
+
+
+def files_of(error: BaseException) -> list[str]:
+    """Return the files of users whose code an exception has passed."""
+    frames = [f for f, _ in traceback.walk_tb(error.__traceback__) if not _is_library(f)]
+    return [f.f_code.co_filename for f in frames]
 
 
 def _innermost(frames: Sequence[tuple[FrameType, int]]) -> str:
@@ -131,6 +141,9 @@ def unpack(text: str, code: str = "f") -> array.array[Any]:
     return numbers
 
 
+_PATIENCE = 0.5  # seconds for a coroutine to notice that it was cancelled
+
+
 class _Running:
     """A question in flight: a task of the loop, or a thread."""
 
@@ -163,7 +176,8 @@ class Server:
         self._main: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(concurrency))
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._loop_thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._loop_thread.start()
 
     def run(self, questions: Iterable[bytes]) -> None:
         """Answer questions until they end. Called by the main thread."""
@@ -258,6 +272,7 @@ class Server:
                 return  # it has been answered
             if running.task is not None:
                 running.task.cancel()  # its handler answers
+                threading.Timer(_PATIENCE, self._blocked, [number]).start()
                 return
         place = running.place()
         with self._lock:
@@ -275,6 +290,13 @@ class Server:
                 flush=True,
             )
             os._exit(1)
+
+    def _blocked(self, number: int) -> None:
+        """Answer a question whose coroutine could not be cancelled, because some coroutine blocks the loop."""
+        loop = _Running()
+        loop.thread = self._loop_thread
+        reason = f"an async function blocks all others at {loop.place()}: await there, or make the function a plain one"
+        self._give(number, {"error": {"kind": "timeout", "reason": reason}})
 
     def _give(self, number: int, answer: Any) -> bool:
         """Write the one answer of a question; report whether this is it."""
