@@ -2,10 +2,12 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -130,6 +132,9 @@ func (c *console) write(now time.Time, lines ...string) error {
 	}
 	c.plain.last = now
 	_, err := io.WriteString(c.out, strings.Join(lines, "\n")+"\n")
+	if errors.Is(err, syscall.EPIPE) { // nobody reads: the run goes on, and its other monitors have the record
+		err = nil
+	}
 	return err
 }
 

@@ -157,7 +157,38 @@ func (p *Plugins) Registered() ([]Described, error) {
 		return nil, err
 	}
 	defer done()
-	var answer struct{ Are []Described }
+	var answer struct {
+		Are           []Described
+		Files, Failed []string
+	}
 	err = mux.Ask(context.Background(), process.Question{Do: "registered", Body: struct{}{}, Limit: wait.Seconds(p.StartTimeout)}, &answer)
+	p.imported(answer.Files, answer.Failed)
 	return answer.Are, err
+}
+
+// kinds are the kinds of plug-ins by their names in Python.
+var kinds = map[string]string{
+	"workflow": "workflow", "reward": "reward_fn", "operator": "operator", "advantage": "advantage_fn", "loss": "policy_loss_fn",
+	"kl": "kl_fn", "entropy": "entropy_loss_fn", "selector": "selector", "algorithm": "algorithm",
+}
+
+// KindOf returns the kind of plug-ins that a kind of classes is; "" if it is none.
+func KindOf(class string) string { return kinds[class] }
+
+// Hidden lists what the modules of plugin_dirs register under a name that a built-in plug-in has, each behind its kind.
+// It imports them if Describe may.
+func (p *Plugins) Hidden() (names []string) {
+	if len(p.PluginDirs) == 0 || allowed.Load() == nil {
+		return nil
+	}
+	all, err := p.Registered()
+	if err != nil { // which those who name one of them are told
+		return nil
+	}
+	for _, one := range all {
+		if catalog, ok := registry.Find(KindOf(one.Kind)); ok && catalog.Has(one.Name) {
+			names = append(names, KindOf(one.Kind)+" "+one.Name)
+		}
+	}
+	return names
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,26 +145,30 @@ func (p *Plugins) Describe(kind, name string, args map[string]any) (d Described,
 			d, err := p.ask(name, question)
 			described.Lock()
 			known.at = time.Now()
-			for _, file := range d.Files {
-				described.files[file] = true
-			}
-			var failed []string
-			for _, why := range d.Failed {
-				if !described.failed[why] {
-					described.failed[why] = true
-					failed = append(failed, why)
-				}
-			}
 			described.Unlock()
-			for _, why := range failed {
-				(*allowed.Load())("python.plugin_dirs: " + p.hidden(why) + ": what it registers is not there")
-			}
+			p.imported(d.Files, d.Failed)
 			return d, err
 		})
 		described.by[string(key)] = known
 	}
 	described.Unlock()
 	return known.once()
+}
+
+// imported keeps which files of users an import has run, and says once which modules of plugin_dirs have failed.
+func (p *Plugins) imported(files, failed []string) {
+	described.Lock()
+	for _, file := range files {
+		described.files[file] = true
+	}
+	failed = slices.DeleteFunc(failed, func(why string) bool { return described.failed[why] })
+	for _, why := range failed {
+		described.failed[why] = true
+	}
+	described.Unlock()
+	for _, why := range failed {
+		(*allowed.Load())("python.plugin_dirs: " + p.hidden(why) + ": what it registers is not there")
+	}
 }
 
 // ask lets a process describe a class or a function: one of its own, or that of the check that goes on.

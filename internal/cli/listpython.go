@@ -17,12 +17,6 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 )
 
-// kindsInPython are the kinds of plug-ins by their names in Python.
-var kindsInPython = map[string]string{
-	"workflow": "workflow", "reward": "reward_fn", "operator": "operator", "advantage": "advantage_fn", "loss": "policy_loss_fn",
-	"kl": "kl_fn", "entropy": "entropy_loss_fn", "selector": "selector", "algorithm": "algorithm",
-}
-
 // addPython adds the flags of commands that tell about classes and functions of users.
 func (f *configFlags) addPython(cmd *cobra.Command) {
 	f.command = cmd.Name()
@@ -58,11 +52,11 @@ func (f *configFlags) listPython(out io.Writer, kinds []string, asJSON bool) err
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(d bridge.Described) bool { return !slices.Contains(kinds, kindsInPython[d.Kind]) })
+	all = slices.DeleteFunc(all, func(d bridge.Described) bool { return !slices.Contains(kinds, bridge.KindOf(d.Kind)) })
 	if asJSON {
 		names := map[string][]string{}
 		for _, d := range all {
-			names[kindsInPython[d.Kind]] = append(names[kindsInPython[d.Kind]], d.Name)
+			names[bridge.KindOf(d.Kind)] = append(names[bridge.KindOf(d.Kind)], d.Name)
 		}
 		return json.NewEncoder(out).Encode(names)
 	}
@@ -72,7 +66,7 @@ func (f *configFlags) listPython(out io.Writer, kinds []string, asJSON bool) err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, d := range all {
-		fmt.Fprintf(w, "%s\t%s%s\t%s\n", kindsInPython[d.Kind], d.Name, d.Signature, firstSentence(d.Doc, pageWidth(out)))
+		fmt.Fprintf(w, "%s\t%s%s\t%s\n", bridge.KindOf(d.Kind), d.Name, d.Signature, firstSentence(d.Doc, pageWidth(out)))
 	}
 	return w.Flush()
 }
@@ -92,7 +86,7 @@ func (f *configFlags) explainPython(out io.Writer, name string, asJSON bool) err
 		return json.NewEncoder(out).Encode(is)
 	}
 	width := pageWidth(out)
-	head := strings.TrimSpace(kindsInPython[is.Kind] + " " + name + is.Signature)
+	head := strings.TrimSpace(bridge.KindOf(is.Kind) + " " + name + is.Signature)
 	text := strings.Join(fold(head, width), "\n  ")
 	for paragraph := range strings.Lines(is.Doc) {
 		text += "\n" + strings.Join(fold(strings.TrimSuffix(paragraph, "\n"), width), "\n")

@@ -44,6 +44,9 @@ func (s *Settled) findPlugins(r report) {
 	findTaskOperators(p, s.TaskPipeline, &s.Service)
 	findMonitors(p, &s.Monitor)
 	s.findRest(p, s.Work)
+	for _, hidden := range s.Python.In(filepath.Dir(s.File())).Hidden() {
+		p.warn("python.plugin_dirs", "the %s of a module is not asked, because a built-in one has its name: python:NAME asks for it", hidden)
+	}
 }
 
 type pluginCheck struct {

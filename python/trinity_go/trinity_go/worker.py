@@ -15,6 +15,7 @@ from . import (
     compat,
     describe,
     losses,
+    names,
     operators,
     plugin_dirs,
     rewards,
@@ -39,7 +40,11 @@ CHECKS: dict[str, describe.Check] = {
 
 HANDLERS: dict[str, wire.Handler] = {
     "describe": lambda question: describe.describe(question, CHECKS),
-    "registered": lambda question: {"are": describe.registered(), "files": describe.files()},
+    "registered": lambda question: {
+        "are": describe.registered(),
+        "files": describe.files(),
+        "failed": names.failures(),
+    },
     "advantage": advantages.advantage,
     "loss": losses.loss,
     "operate": operators.operate,

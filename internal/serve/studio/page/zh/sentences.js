@@ -3,6 +3,7 @@
 
 /** @type {Record<string, string>} */
 export const sentences = {
+  "the %s of a module is not asked, because a built-in one has its name: python:NAME asks for it": "不会调用模块中的 %s，因为内置项已有此名：用 python:NAME 来调用它",
   "%s: the stage hands on the model that it began with": "%s：该阶段交出它开始时的模型",
   "name one as monitors have it, for example eval/%s/…": "请按监视器中的写法指明一个，例如 eval/%s/…",
   "names no metric": "没有指明指标",
