@@ -12,10 +12,11 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -317,6 +318,51 @@ def test_asynchronous_training_can_be_stopped() -> None:
     assert Path(run.model_path).is_dir()
 
 
+class Counted:
+    """An operator that counts what became of its instances."""
+
+    made: ClassVar[list[Counted]] = []
+
+    def __init__(self) -> None:
+        self.steps, self.closed = 0, 0
+        self.made.append(self)
+
+    def process(self, exps: Any) -> Any:
+        assert not self.closed
+        self.steps += 1
+        return exps, {}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_runs_of_a_process_share_nothing() -> None:
+    """Two runs have functions of one name, and instances of one class. The first to end leaves the other's alone."""
+    Counted.made.clear()
+    both = threading.Barrier(2, timeout=60)
+    met: set[int] = set()
+
+    def reward(number: int) -> Any:
+        def meet(completion: str) -> float:
+            if number not in met:
+                met.add(number)
+                both.wait()
+            return float(number)
+
+        return meet
+
+    short = tg.GRPO(reward=reward(1), operator=Counted, **SMALL)
+    long = tg.GRPO(reward=reward(2), operator=Counted, **{**SMALL, "steps": 20})
+
+    async def main() -> None:
+        await asyncio.gather(short.train_async(), long.train_async())
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+    for run, number in ((short, 1), (long, 2)):
+        assert {row["rollout/reward/mean"] for row in run.steps() if "rollout/reward/mean" in row} == {number}
+    assert sorted((c.steps, c.closed) for c in Counted.made if c.steps) == [(2, 1), (20, 1)]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send to a process")
 def test_interrupts(tmp_path: Path) -> None:
     """Ctrl-C stops the run with a checkpoint, and the script goes on. The end of the script stops the run, too."""
@@ -354,7 +400,7 @@ def test_interrupts(tmp_path: Path) -> None:
 
 def test_only_the_run_connects() -> None:
     failed: list[str] = []
-    with _caller.Caller(worker.HANDLERS, True, lambda error, line: failed.append(line)) as caller:
+    with _caller.Caller(worker.HANDLERS, {}, True, lambda error, line: failed.append(line)) as caller:
         host, port = caller.address.split(":")
 
         def ask(token: str) -> bytes:

@@ -19,7 +19,6 @@ from . import names, wire, worker
 
 _FOREVER = 10**6  # threads that a run has given up end with this process, never the other way round
 _GREETING = 128  # bytes of the line that has the token
-_lock = threading.Lock()
 
 
 def importable(function: Any) -> str:
@@ -59,31 +58,23 @@ class Functions:
         """Return the names under which no other process finds a function."""
         return [name for name, function in self.given.items() if importable(function) != name]
 
-    def __enter__(self) -> None:
-        """Let questions of a run find the functions."""
-        with _lock:
-            taken = [name for name, function in self.given.items() if names.given.get(name, function) is not function]
-            if taken:
-                raise ValueError(
-                    f"another run of this process has a function named {taken[0]}, too: name one differently"
-                )
-            names.given.update(self.given)
-
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            for name in self.given:
-                names.given.pop(name, None)
-        worker.forget()
-
 
 @final
 class Caller:
-    """Listens for a run, and answers it. `failed` is called with the first exception of a function."""
+    """Listens for a run, and answers it. `failed` is called with the first exception of a function.
+
+    Other runs of the process may have other functions of the same names, and other instances of the same classes.
+    """
 
     def __init__(
-        self, handlers: Mapping[str, wire.Handler], stops: bool, failed: Callable[[BaseException, str], None]
+        self,
+        handlers: Mapping[str, wire.Handler],
+        functions: Mapping[str, Any],
+        stops: bool,
+        failed: Callable[[BaseException, str], None],
     ) -> None:
         self.token = secrets.token_hex(32)
+        self._asker = names.Asker(dict(functions))
         self._stops, self._failed = stops, failed
         self._told: set[str] = set()
         self._handlers = {do: self._guarded(handler) for do, handler in handlers.items()}
@@ -102,6 +93,11 @@ class Caller:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()
+        before = names.asker.set(self._asker)
+        try:
+            worker.forget()
+        finally:
+            names.asker.reset(before)
 
     def environment(self) -> dict[str, str]:
         return {"TRINITY_CALLER": self.address, "TRINITY_CALLER_TOKEN": self.token}
@@ -139,6 +135,7 @@ class Caller:
                 raise self._take(error, question) from error
 
         def guarded(question: wire.Question) -> Any:
+            names.asker.set(self._asker)  # of this thread, and of the task that a coroutine becomes
             try:
                 answer = handler(question)
             except BaseException as error:

@@ -135,7 +135,7 @@ class Run(_results.Results):
             args.append(f"{at}repeat_times={n}")
             if temperature is not None:
                 args.append(f"{at}rollout_args.temperature={temperature}")
-            with self._functions, self._answering() as caller:
+            with self._answering() as caller:
                 _config.ask(*args, *self._overrides, environment=self._environment(caller))
             return _results.table([json.loads(line) for line in _results.lines(out)])
 
@@ -151,7 +151,7 @@ class Run(_results.Results):
             raise RunError("the run has begun already")
         self._failure = None
         args = ["run", "--config", str(self._write()), "--json", *self._overrides]
-        with tempfile.TemporaryFile() as summary, self._functions, self._answering() as caller:
+        with tempfile.TemporaryFile() as summary, self._answering() as caller:
             self._child = subprocess.Popen(
                 [binary(), *args],
                 stdin=subprocess.PIPE,
@@ -202,7 +202,7 @@ class Run(_results.Results):
                 self._failure = (error, line)
                 self.stop()
 
-        return Caller(worker.HANDLERS, self._on_error == "stop", failed)
+        return Caller(worker.HANDLERS, self._functions.given, self._on_error == "stop", failed)
 
     def _follow(self, child: subprocess.Popen[bytes]) -> str:
         """Show what the run says until it ends. Return its error."""
