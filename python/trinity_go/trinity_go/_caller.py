@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, cast, final
 
-from . import names, wire, worker
+from . import names, tools, wire, worker
 
 _FOREVER = 10**6  # threads that a run has given up end with this process, never the other way round
 _GREETING = 128  # bytes of the line that has the token
@@ -130,7 +130,7 @@ class Caller:
     def _guarded(self, handler: wire.Handler) -> wire.Handler:
         async def later(answer: Any, question: wire.Question) -> Any:
             try:
-                return await answer
+                return self._say_scored(await answer, question)
             except Exception as error:
                 raise self._take(error, question) from error
 
@@ -140,21 +140,43 @@ class Caller:
                 answer = handler(question)
             except BaseException as error:
                 raise self._take(error, question) from error
-            return later(answer, question) if inspect.isawaitable(answer) else answer
+            return later(answer, question) if inspect.isawaitable(answer) else self._say_scored(answer, question)
 
         return guarded
 
     def _take(self, error: BaseException, question: wire.Question) -> wire.Told:
         """Keep an exception of a function, and return what the run is told."""
-        reason = wire.reason_of(error)
-        if self._stops and "kind" not in question:  # a question that describes a function ends the run by its answer
-            self._failed(error, f"{question.get('name')}: {reason}")
+        try:
+            reason = wire.reason_of(error)
+        except Exception as another:  # the text of an exception is code of users, too
+            reason = f"{type(error).__name__} (and {type(another).__name__} when it was told); {wire.place_of(error)}"
+        if "kind" not in question:  # a question that describes a function ends the run by its answer
+            self._failed(error, f"{_who(question)}: {reason}")
         if isinstance(error, wire.Told):
             return error
         if not self._stops and (place := wire.place_of(error)) not in self._told:
             self._told.add(place)
             traceback.print_exception(error)
         return wire.Told(reason, wire.kind_of(error))
+
+    def _say_scored(self, answer: Any, question: wire.Question) -> Any:
+        """Say once that a function has scored the rollout itself, though a reward function was given. Return the answer."""
+        scored = isinstance(answer, dict) and isinstance(answer.get("answer"), dict) and answer["answer"].get("scored")
+        function = question["assignments"][0].get("reward_fn") if scored else None
+        who = _who(question)
+        if function and who not in self._told and not inspect.isclass(names.find(question["name"])):
+            self._told.add(who)
+            print(
+                f"{who} returns the reward itself, so {function.removeprefix('caller:')} is not asked", file=sys.stderr
+            )
+        return answer
+
+
+def _who(question: wire.Question) -> str:
+    """Return the name of what users have written of a question."""
+    if question.get("name", "").removeprefix("caller:") == tools.PLAY:
+        return str(question["args"].get("environment") or ", ".join(question["args"].get("tools", ())))
+    return str(question.get("name"))
 
 
 class _Answers:
