@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import math
 import os
 import re
 import signal
@@ -12,10 +13,11 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -184,8 +186,36 @@ def test_rollouts_of_ones_own() -> None:
     answers = run.rollouts if isinstance(run.rollouts, list) else run.rollouts.to_dict("records")
     assert answers[0]["prompt"].endswith("Walk " + answers[0]["prompt"].partition("\n")[0])
     assert {row["reward"] for row in answers} == {0.25}
-    run = tg.GRPO(tools=[length], reward=length, **SMALL).train()
+    run = tg.GRPO(tools=length, reward=length, **SMALL).train()
     assert run.steps()[-1]["rollout/reward/mean"] > 0
+
+
+class Locked(Maze):
+    def reset(self, question: str, **row: Any) -> str:
+        raise KeyError(question)
+
+
+class Twice(Maze):
+    def length(self) -> int:
+        """Say how long it is."""
+        return 1
+
+
+def test_what_tools_and_environments_say() -> None:
+    with pytest.raises(tg.RunError, match=r"^test_front\.Locked: KeyError: .*in reset$") as failed:
+        tg.GRPO(environment=Locked, **SMALL).train()
+    assert isinstance(failed.value.__cause__, KeyError)
+    with pytest.raises(TypeError, match="two tools have the name length"):
+        tg.GRPO(environment=Twice, tools=[length], **SMALL)
+
+
+def test_a_workflow_that_scores_is_not_scored_again(capfd: pytest.CaptureFixture[str]) -> None:
+    def agent(task: tg.Task, model: tg.Model) -> float:
+        return float(len(model.chat("a")))
+
+    tg.GRPO(workflow=agent, reward=length, **SMALL).train()
+    said = capfd.readouterr().err
+    assert said.count("agent returns the reward itself, so test_front.length is not asked") == 1
 
 
 def test_what_learns_of_ones_own() -> None:
@@ -261,14 +291,164 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
         ({"workflow": length, "tools": [length]}, TypeError, "workflow makes the rollout itself"),
         ({"reward": None}, TypeError, "grpo learns from rewards: give reward, workflow, tools or environment"),
         ({"dataset": []}, ValueError, "the dataset has no rows"),
-        ({"dataset": [{"a": object()}]}, TypeError, "row 0 of the dataset: a builtins.object is no number"),
+        ({"dataset": [{"a": object()}]}, TypeError, "row 0 of the dataset, column a: a builtins.object is no number"),
         ({"dataset": {"a": [1]}}, TypeError, "the dataset is a dict: want a path, a hub name, or rows as dicts"),
         ({"on_error": "ignore"}, ValueError, "on_error is 'ignore': want 'stop' or 'invalid'"),
+        ({"bach_size": 3}, TypeError, "bach_size is no argument and no key of a configuration (did you mean batch_size?)"),
+        ({"rewards": 3}, TypeError, "rewards is no argument and no key of a configuration (did you mean reward?)"),
+        ({"dataset": [{"a": 1}, {"a": 1, "b": math.nan}]}, TypeError, "row 1 of the dataset, column b: nan is no value: want"),
+        ({"kl_loss_fn": length}, TypeError, "algorithm.kl_loss_fn is the function length: a configuration names functions"),
+        ({"workflow_args": {"f": length}}, TypeError, "workflow_args.f is the function length"),
+        ({"config": {"a": {"b": math.nan}}}, TypeError, "a.b: Out of range float"),
+        ({"config": "x.yaml"}, TypeError, "config is a str: want a dict. tg.Run takes the path"),
+        ({"model": None}, TypeError, "model is None: want a directory, a GGUF file, or a hub name"),
+        ({"tools": [length, tg.tool(lambda a: a), tg.tool(lambda b: b)]}, TypeError, "two tools have the name <lambda>"),
+        ({"environment": Maze()}, TypeError, "environment is an instance of Maze: give the class"),
     ],
 )  # fmt: skip
 def test_mistakes(more: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=re.escape(says)):
         tg.GRPO(**{"reward": length, **SMALL, **more})
+
+
+class Unsaid(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+def test_exceptions_of_functions_are_causes() -> None:
+    def unsaid(completion: str) -> float:
+        raise Unsaid
+
+    with pytest.raises(
+        tg.RunError, match=r"unsaid: Unsaid \(and RuntimeError when it was told\); test_front.py"
+    ) as failed:
+        tg.GRPO(reward=unsaid, **SMALL).train()
+    assert isinstance(failed.value.__cause__, Unsaid)
+    with pytest.raises(tg.RunError) as failed:
+        tg.GRPO(reward=wrong, on_error="invalid", **SMALL).train()
+    assert isinstance(failed.value.__cause__, KeyError)
+
+
+def configuration(tmp_path: Path, reward: str = "caller:rw") -> dict[str, Any]:
+    return {
+        "model": {"model_path": str(MODEL), "init": {"style": "fan_in"}, "max_prompt_tokens": 32, "max_response_tokens": 8},
+        "algorithm": {"algorithm_type": "grpo", "repeat_times": 2},
+        "buffer": {"total_steps": 1, "batch_size": 2, "explorer_input": {"taskset": {
+            "path": _config.dataset(ROWS, tmp_path, "rows"), "format": {"prompt_key": "question", "response_key": "answer"},
+            "default_workflow_type": "simple_workflow", "default_reward_fn_type": reward,
+        }}},
+    }  # fmt: skip
+
+
+def test_a_file_is_evaluated_as_it_trains(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(_config.yaml(configuration(tmp_path)))
+    scored = tg.Run("r.yaml", rw=length).train().eval(ROWS[:3], n=2)
+    scored = scored if isinstance(scored, list) else scored.to_dict("records")
+    assert [row["truth"] for row in scored] == ["0", "0", "1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize("of", ["dict", "file"])
+def test_functions_are_those_of_the_configuration(of: str, tmp_path: Path) -> None:
+    config: Any = configuration(tmp_path)
+    if of == "file":
+        (tmp_path / "r.yaml").write_text("# not caller:this\n" + _config.yaml(config))
+        config = tmp_path / "r.yaml"
+    tg.Run(config, rw=length)
+    for more, error, says in (
+        ({"lr": 0.5}, TypeError, "lr is a float: want a function, which the configuration names caller:lr; keys of"),
+        (
+            {"nme": "x"},
+            TypeError,
+            "nme is a str: want a function, which the configuration names caller:nme (did you mean name?)",
+        ),
+        ({"wr": wrong}, ValueError, "the configuration names caller:rw, and the functions given are: rw, wr"),
+    ):
+        with pytest.raises(error, match=re.escape(says)):
+            tg.Run(config, rw=length, **more)
+    with pytest.raises(ValueError, match="the configuration names caller:rw, and the functions given are: none"):
+        tg.Run(config)
+
+
+def test_a_refused_run_leaves_the_good_one(tmp_path: Path) -> None:
+    run = tg.GRPO(reward=length, name="good", **SMALL).train()
+    folder = run.folders[0]
+
+    def files() -> dict[str, str]:
+        own = [folder / "run.yaml", *(folder / "data").iterdir()]
+        return {str(file): file.read_text() for file in own}
+
+    before = files()
+    other = {**SMALL, "dataset": [{"question": "a", "answer": "b"}]}
+    with pytest.raises(TypeError):
+        tg.GRPO(reward=length, name="good", lrr=1, **other)
+    tg.GRPO(reward=length, name="good", **other)
+    assert files() == before
+    with pytest.raises(tg.RunError, match=r"refused.yaml:\d+:\d+: .*nothing_reward"):
+        tg.GRPO(reward="nothing_reward", name="good", **other).train()
+    assert files() == before
+    assert "nothing_reward" in (folder / "refused.yaml").read_text()
+    again = tg.GRPO(reward=length, name="good", **{**SMALL, "steps": 3}).train()
+    assert again.model_path.endswith("global_step_3/actor/huggingface")
+    assert not list(folder.rglob("*.before"))
+    assert not list(folder.rglob("*.part"))
+    fresh = [tg.GRPO(reward=length, **SMALL).name for _ in range(3)]
+    assert len(set(fresh)) == 3
+    assert not (folder.parent / fresh[0]).exists()
+
+
+def test_a_name_trains_once() -> None:
+    refused = []
+
+    def again(completion: str) -> float:
+        if not refused:
+            with pytest.raises(
+                tg.RunError, match="another run of this process, which trains now, has the name 'one'"
+            ) as said:
+                tg.GRPO(reward=length, name="one", **SMALL).train()
+            refused.append(said)
+        return 1
+
+    tg.GRPO(reward=again, name="one", **SMALL).train()
+    assert refused
+
+
+def test_names_may_have_spaces() -> None:
+    run = tg.GRPO(reward=length, name="my run: 1", **SMALL)
+    assert "<td>not finished</td>" in run._repr_html_()
+    run.train()
+    assert [folder.name for folder in run.folders] == ["my run: 1"]
+    assert "rollout/reward/mean" in repr(run)
+    Path("r.yaml").write_text(_config.yaml(configuration(Path())))
+    other = tg.Run("r.yaml", name="other run", rw=length)
+    assert other._repr_html_().startswith("<table>")
+    assert other.train().folders[0].name == "other run"
+    assert len(other.steps()) > 0
+
+
+def test_chats_are_sent_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+
+    def program(args: list[str], **options: Any) -> Any:
+        sent.append(json.loads(options["input"])["messages"])
+        return SimpleNamespace(returncode=0, stdout=json.dumps({"text": "a\n\n"}))
+
+    run = tg.GRPO(reward=length, **SMALL)
+    monkeypatch.setattr(type(run), "model_path", "m")
+    with monkeypatch.context() as patch:
+        patch.setattr(_results, "subprocess", SimpleNamespace(run=program))
+        chat = [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "b"},
+            {"role": "user", "content": ""},
+        ]
+        for text in ("a\n  b\n", "/help", "", chat):
+            assert run.chat(text, system="s") == "a\n\n"
+            own = [{"role": "user", "content": text}] if isinstance(text, str) else text
+            assert sent[-1] == [{"role": "system", "content": "s"}, *own]
+        for wrong_text in ([], ["a"], 3):
+            with pytest.raises(TypeError, match="want a question, or a list of messages with role and content"):
+                run.chat(wrong_text)  # type: ignore[arg-type]
 
 
 def test_classes_are_those_of_the_program() -> None:
@@ -317,6 +497,77 @@ def test_asynchronous_training_can_be_stopped() -> None:
     assert Path(run.model_path).is_dir()
 
 
+class Counted:
+    """An operator that counts what became of its instances."""
+
+    made: ClassVar[list[Counted]] = []
+
+    def __init__(self) -> None:
+        self.steps, self.closed = 0, 0
+        self.made.append(self)
+
+    def process(self, exps: Any) -> Any:
+        assert not self.closed
+        self.steps += 1
+        return exps, {}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_runs_of_a_process_share_nothing() -> None:
+    """Two runs have functions of one name, and instances of one class. The first to end leaves the other's alone."""
+    Counted.made.clear()
+    both = threading.Barrier(2, timeout=60)
+    met: set[int] = set()
+
+    def reward(number: int) -> Any:
+        def meet(completion: str) -> float:
+            if number not in met:
+                met.add(number)
+                both.wait()
+            return float(number)
+
+        return meet
+
+    short = tg.GRPO(reward=reward(1), operator=Counted, **SMALL)
+    long = tg.GRPO(reward=reward(2), operator=Counted, **{**SMALL, "steps": 20})
+
+    async def main() -> None:
+        await asyncio.gather(short.train_async(), long.train_async())
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+    for run, number in ((short, 1), (long, 2)):
+        assert {row["rollout/reward/mean"] for row in run.steps() if "rollout/reward/mean" in row} == {number}
+    assert sorted((c.steps, c.closed) for c in Counted.made if c.steps) == [(2, 1), (20, 1)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send to a process")
+def test_a_signal_reaches_a_loop_that_waits() -> None:
+    """As ipykernel does, a handler cancels the task. Nothing else wakes the loop."""
+
+    async def main() -> tg.Run:
+        run = tg.GRPO(reward=length, **{**SMALL, "steps": 100_000})
+        training = asyncio.create_task(run.train_async())
+        before = signal.signal(signal.SIGINT, lambda *_: training.cancel())
+
+        def interrupt() -> None:
+            end = time.monotonic() + 60
+            while not run.curve()[1] and time.monotonic() < end:
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt).start()
+        try:
+            with pytest.raises(asyncio.CancelledError):
+                await training
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return run
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)).interrupted
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send to a process")
 def test_interrupts(tmp_path: Path) -> None:
     """Ctrl-C stops the run with a checkpoint, and the script goes on. The end of the script stops the run, too."""
@@ -354,7 +605,7 @@ def test_interrupts(tmp_path: Path) -> None:
 
 def test_only_the_run_connects() -> None:
     failed: list[str] = []
-    with _caller.Caller(worker.HANDLERS, True, lambda error, line: failed.append(line)) as caller:
+    with _caller.Caller(worker.HANDLERS, {}, True, lambda error, line: failed.append(line)) as caller:
         host, port = caller.address.split(":")
 
         def ask(token: str) -> bytes:

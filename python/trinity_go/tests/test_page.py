@@ -29,13 +29,13 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         whole(
             self,
             **given
-            | {"model": MODEL, "steps": 1, "batch_size": 4, "config": FAN_IN}
+            | {"model": MODEL, "steps": 1, "batch_size": 4, "config": _config.merge(given.get("config") or {}, FAN_IN)}
             | {"max_response_tokens": 8, "max_prompt_tokens": 400},
         )
 
     monkeypatch.setattr(_front.Recipe, "__init__", small)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/guide/python.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names: dict[str, Any] = {"__name__": "__main__", "MODEL": MODEL}
     for block in blocks:
         if "run.yaml" in block:  # that of the first run, as another process may have left it

@@ -15,11 +15,10 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, cast, final
 
-from . import names, wire, worker
+from . import names, tools, wire, worker
 
 _FOREVER = 10**6  # threads that a run has given up end with this process, never the other way round
 _GREETING = 128  # bytes of the line that has the token
-_lock = threading.Lock()
 
 
 def importable(function: Any) -> str:
@@ -59,31 +58,23 @@ class Functions:
         """Return the names under which no other process finds a function."""
         return [name for name, function in self.given.items() if importable(function) != name]
 
-    def __enter__(self) -> None:
-        """Let questions of a run find the functions."""
-        with _lock:
-            taken = [name for name, function in self.given.items() if names.given.get(name, function) is not function]
-            if taken:
-                raise ValueError(
-                    f"another run of this process has a function named {taken[0]}, too: name one differently"
-                )
-            names.given.update(self.given)
-
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            for name in self.given:
-                names.given.pop(name, None)
-        worker.forget()
-
 
 @final
 class Caller:
-    """Listens for a run, and answers it. `failed` is called with the first exception of a function."""
+    """Listens for a run, and answers it. `failed` is called with the first exception of a function.
+
+    Other runs of the process may have other functions of the same names, and other instances of the same classes.
+    """
 
     def __init__(
-        self, handlers: Mapping[str, wire.Handler], stops: bool, failed: Callable[[BaseException, str], None]
+        self,
+        handlers: Mapping[str, wire.Handler],
+        functions: Mapping[str, Any],
+        stops: bool,
+        failed: Callable[[BaseException, str], None],
     ) -> None:
         self.token = secrets.token_hex(32)
+        self._asker = names.Asker(dict(functions))
         self._stops, self._failed = stops, failed
         self._told: set[str] = set()
         self._handlers = {do: self._guarded(handler) for do, handler in handlers.items()}
@@ -102,6 +93,11 @@ class Caller:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()
+        before = names.asker.set(self._asker)
+        try:
+            worker.forget()
+        finally:
+            names.asker.reset(before)
 
     def environment(self) -> dict[str, str]:
         return {"TRINITY_CALLER": self.address, "TRINITY_CALLER_TOKEN": self.token}
@@ -134,30 +130,53 @@ class Caller:
     def _guarded(self, handler: wire.Handler) -> wire.Handler:
         async def later(answer: Any, question: wire.Question) -> Any:
             try:
-                return await answer
+                return self._say_scored(await answer, question)
             except Exception as error:
                 raise self._take(error, question) from error
 
         def guarded(question: wire.Question) -> Any:
+            names.asker.set(self._asker)  # of this thread, and of the task that a coroutine becomes
             try:
                 answer = handler(question)
             except BaseException as error:
                 raise self._take(error, question) from error
-            return later(answer, question) if inspect.isawaitable(answer) else answer
+            return later(answer, question) if inspect.isawaitable(answer) else self._say_scored(answer, question)
 
         return guarded
 
     def _take(self, error: BaseException, question: wire.Question) -> wire.Told:
         """Keep an exception of a function, and return what the run is told."""
-        reason = wire.reason_of(error)
-        if self._stops and "kind" not in question:  # a question that describes a function ends the run by its answer
-            self._failed(error, f"{question.get('name')}: {reason}")
+        try:
+            reason = wire.reason_of(error)
+        except Exception as another:  # the text of an exception is code of users, too
+            reason = f"{type(error).__name__} (and {type(another).__name__} when it was told); {wire.place_of(error)}"
+        if "kind" not in question:  # a question that describes a function ends the run by its answer
+            self._failed(error, f"{_who(question)}: {reason}")
         if isinstance(error, wire.Told):
             return error
         if not self._stops and (place := wire.place_of(error)) not in self._told:
             self._told.add(place)
             traceback.print_exception(error)
         return wire.Told(reason, wire.kind_of(error))
+
+    def _say_scored(self, answer: Any, question: wire.Question) -> Any:
+        """Say once that a function has scored the rollout itself, though a reward function was given. Return the answer."""
+        scored = isinstance(answer, dict) and isinstance(answer.get("answer"), dict) and answer["answer"].get("scored")
+        function = question["assignments"][0].get("reward_fn") if scored else None
+        who = _who(question)
+        if function and who not in self._told and not inspect.isclass(names.find(question["name"])):
+            self._told.add(who)
+            print(
+                f"{who} returns the reward itself, so {function.removeprefix('caller:')} is not asked", file=sys.stderr
+            )
+        return answer
+
+
+def _who(question: wire.Question) -> str:
+    """Return the name of what users have written of a question."""
+    if question.get("name", "").removeprefix("caller:") == tools.PLAY:
+        return str(question["args"].get("environment") or ", ".join(question["args"].get("tools", ())))
+    return str(question.get("name"))
 
 
 class _Answers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 import math
@@ -57,24 +58,58 @@ def reads_a_dataset(algorithm: str) -> bool:
 
 
 @functools.cache
-def key_of(name: str) -> str:
+def key_of(name: str, arguments: tuple[str, ...] = ()) -> str:
     """Return the key of a configuration that a keyword argument sets: of those with this last part, the one at the top.
 
-    Raises TypeError if there is none, or if several are as near to the top.
+    Raises TypeError if there is none, or if several are as near to the top. arguments may have been meant, too.
     """
     try:
         lines = ask("explain", "--json", name).splitlines()
-    except ValueError:
+    except ValueError as error:
+        if "unknown plug-in" not in str(error):
+            raise TypeError(f"{name}: {error}") from None
         lines = []
     keys = [found["key"] for found in map(json.loads, lines) if "key" in found]
     keys = [key for key in keys if not re.search(r"[*<]", key) and key.split(".")[-1] == name.split(".")[-1]]
     if not keys:
-        raise TypeError(f"{name} is no argument and no key of a configuration: `trinity schema` has all")
+        meant = near(name, (*arguments, *_keys())) or ": `trinity schema` has all"
+        raise TypeError(f"{name} is no argument and no key of a configuration{meant}")
     depth = min(key.count(".") for key in keys)
     nearest = [key for key in keys if key.count(".") == depth]
     if len(nearest) > 1:
         raise TypeError(f"{name} may be {' or '.join(nearest)}: set it with config={{…}}")
     return str(nearest[0])
+
+
+@functools.cache
+def _keys() -> tuple[str, ...]:
+    """Return the last parts of all keys of a configuration."""
+    kinds = json.loads(ask("schema"))["$defs"].values()
+    return tuple({key for kind in kinds for key in kind.get("properties", {})})
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return which of the known names was probably meant; "" if none."""
+    found = difflib.get_close_matches(name, list(known), 1)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def check(config: Mapping[str, Any], at: str = "") -> None:
+    """Raise TypeError, with the key, if a value is none of a configuration."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            check(value, f"{at}{key}.")
+        elif callable(value) and not hasattr(value, "tolist"):
+            name = getattr(value, "__name__", type(value).__name__)
+            raise TypeError(
+                f"{at}{key} is the function {name}: a configuration names functions. Give reward, workflow, tools, environment, "
+                f"loss, advantage and operator as arguments, and the name of another, such as my.module.{name}"
+            )
+        else:
+            try:
+                text(value)
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"{at}{key}: {error}") from None
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
@@ -94,19 +129,8 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def settings(config: Mapping[str, Any], at: str = "") -> list[str]:
-    """Return a configuration as key=value of a command line."""
-    out: list[str] = []
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            out += settings(value, f"{at}{key}.")
-        else:
-            out.append(f"{at}{key}={text(value)}")
-    return out
-
-
 def text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=plain, allow_nan=False)
+    return json.dumps(value, ensure_ascii=False, default=_value, allow_nan=False)
 
 
 def yaml(config: Mapping[str, Any], indent: str = "") -> str:
@@ -125,27 +149,44 @@ def yaml(config: Mapping[str, Any], indent: str = "") -> str:
 
 
 def dataset(rows: Any, folder: Path, name: str) -> str:
-    """Return the path or the hub name of a dataset. Rows of this process become a file of the run's folder."""
+    """Return the path or the hub name of a dataset. Rows of this process become a file of the folder."""
     if isinstance(rows, (str, os.PathLike)):
-        given = os.fspath(rows)
-        return os.path.abspath(given) if os.path.exists(given) else str(given)
+        return place(rows)
     path = folder / f"{name}.jsonl"
-    folder.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    count = 0
-    with part.open("w", encoding="utf-8") as out:
-        for row in _rows(rows):
-            if not isinstance(row, Mapping):
-                raise TypeError(f"row {count} of the dataset is a {type(row).__name__}: want a dict")
-            try:
-                out.write(json.dumps(dict(row), ensure_ascii=False, default=_value, allow_nan=False) + "\n")
-            except (TypeError, ValueError) as error:
-                raise TypeError(f"row {count} of the dataset: {error}") from None
-            count += 1
-    if not count:
-        raise ValueError("the dataset has no rows")
-    os.replace(part, path)
+    path.write_text(lines(rows), encoding="utf-8")
     return str(path)
+
+
+def place(given: str | os.PathLike[str]) -> str:
+    """Return a path as one of any folder, or a hub name as it is."""
+    given = os.fspath(given)
+    return os.path.abspath(given) if os.path.exists(given) else given
+
+
+def lines(rows: Any) -> str:
+    """Return the rows of a dataset as lines of JSON."""
+    out = []
+    for number, row in enumerate(_rows(rows)):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"row {number} of the dataset is a {type(row).__name__}: want a dict")
+        try:
+            out.append(text(dict(row)) + "\n")
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"row {number} of the dataset{_wrong(row) or f': {error}'}") from None
+    if not out:
+        raise ValueError("the dataset has no rows")
+    return "".join(out)
+
+
+def _wrong(row: Mapping[Any, Any]) -> str:
+    """Return which column of a row is no JSON, and why; "" if all are."""
+    for column, value in row.items():
+        try:
+            text(value)
+        except (TypeError, ValueError) as error:
+            lacks = isinstance(value, float)
+            return f", column {column}: {f'{value} is no value: want a finite number, or None' if lacks else error}"
+    return ""
 
 
 def _rows(rows: Any) -> Iterable[Any]:
@@ -165,4 +206,6 @@ def _is_missing(value: Any) -> bool:
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     return value.isoformat() if hasattr(value, "isoformat") else plain(value)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 import json
 import os
 import queue
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -19,18 +21,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from . import _config, _marks, _results, worker
+from . import _config, _marks, _results, tools, worker
 from ._binary import binary
 from ._caller import Caller, Functions
+from .wire import Told
 
 _STEP = re.compile(r"^\d\d:\d\d:\d\d +step (\d+)(?:/(\d+))? +(.*)$")
-_WRITES = re.compile(r"^(\S+): mode \S+, .*; writes to (.+)$")
+_WRITES = re.compile(r"^(.+?): mode \w+, algorithm .*; writes to (.+)$")
+_NAMED = re.compile(r"caller:([A-Za-z_]\w*)(?![\w.:/\\])")  # functions that no other process finds
 _INTERRUPTED = 130
 # Words of the expressions of hybrid_reward.
 _VARIABLES = {
     "and", "or", "not", "in", "matches", "if", "else", "let", "true", "false", "nil", "response", "response_tokens",
     "truncated", "truth",
 }  # fmt: skip
+
+
+_lock = threading.Lock()
+_names: set[Path] = set()  # folders of the runs that this process has named
+_trains: set[Path] = set()  # those that it trains now
 
 
 class RunError(RuntimeError):
@@ -40,9 +49,9 @@ class RunError(RuntimeError):
 class Run(_results.Results):
     """A run of a configuration, a dict or the path of a YAML file.
 
-    Each further keyword argument is a function of this process, which the configuration calls caller:NAME. config lies
-    over the configuration. The same name resumes a run. An exception of a function ends the run, unless on_error is
-    "invalid": then its rollout has no valid reward.
+    Each further keyword argument is a function of this process, which the configuration calls caller:NAME. The same name
+    resumes a run. An exception of a function ends the run, unless on_error is "invalid": then its rollout has no valid
+    reward.
     """
 
     algorithm = ""  # its type, where the class has one
@@ -61,19 +70,39 @@ class Run(_results.Results):
         self._functions, self._on_error = Functions(), on_error
         self._overrides: list[str] = []
         self._file: Path | None = None
+        self._texts: dict[Path, str] = {}  # of the rows of this process, by the files that they become
+        self._begun = False
         self._failure: tuple[BaseException, str] | None = None
         for given, function in functions.items():
+            if not callable(function):
+                raise TypeError(
+                    f"{given} is a {type(function).__name__}: want a function, which the configuration names caller:{given}"
+                    f"{_config.near(given, ('name', 'on_error')) or '; keys of a configuration stand in it'}"
+                )
             self._functions.name(function, given)
         if isinstance(config, Mapping):
+            _config.check(config)
+            self._check_names(_config.text(config))
             self._config = dict(config)
             self._config = {"project": "trinity", **self._config}
             self.name = str(name or self._config.get("name") or self._new())
             self._config["name"] = self.name
         else:
             self._file, self._config = Path(config), {}
+            with contextlib.suppress(OSError):  # the program says that there is no such file
+                self._check_names(re.sub(r"(?m)(?:^|\s)#.*$", "", self._file.read_text(encoding="utf-8")))
             self.name = name or self._file.stem
             if name:
                 self._overrides.append(f"name={_config.text(name)}")
+
+    def _check_names(self, text: str) -> None:
+        """Raise ValueError unless the functions of a configuration are those that were given."""
+        named, given = set(_NAMED.findall(text)), set(self._functions.given)
+        if named == given:
+            return
+        asks = ", ".join(f"caller:{name}" for name in sorted(named)) or "no function of yours"
+        got = ", ".join(sorted(given)) or "none"
+        raise ValueError(f"the configuration names {asks}, and the functions given are: {got}")
 
     # What a run does.
 
@@ -94,7 +123,9 @@ class Run(_results.Results):
         """Train as train does, while the loop of asyncio goes on. A cancelled task stops the run with a checkpoint."""
         training = asyncio.create_task(asyncio.to_thread(self._train))
         try:
-            await asyncio.shield(training)
+            while not training.done():  # a loop that only waits hears of no signal, so no Ctrl-C in a notebook
+                await asyncio.wait([training], timeout=0.5)
+            await training
         except asyncio.CancelledError:
             self.stop()
             await training
@@ -117,8 +148,10 @@ class Run(_results.Results):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             path, out = _config.dataset(rows, place, "rows"), place / "answers.jsonl"
-            file = self._file
-            if file is None:
+            file, overrides = self._file, list(self._overrides)
+            if file is not None:
+                overrides += self._evaluated(file)
+            else:
                 explores = self._config.get("buffer", {}).get("explorer_input", {})
                 if "taskset" not in explores:
                     raise RuntimeError("the run has no reward, which would score the answers")
@@ -132,12 +165,27 @@ class Run(_results.Results):
                 file.write_text(_config.yaml(_config.merge(self._config, more)), encoding="utf-8")
             args = ["eval", "--config", str(file), "--data", path, "--model", self.model_path, "--output", str(out)]
             at = "buffer.explorer_input.eval_tasksets.0."
-            args.append(f"{at}repeat_times={n}")
+            overrides.append(f"{at}repeat_times={n}")
             if temperature is not None:
-                args.append(f"{at}rollout_args.temperature={temperature}")
-            with self._functions, self._answering() as caller:
-                _config.ask(*args, *self._overrides, environment=self._environment(caller))
+                overrides.append(f"{at}rollout_args.temperature={temperature}")
+            with self._answering() as caller:
+                _config.ask(*args, *overrides, environment=self._environment(caller))
             return _results.table([json.loads(line) for line in _results.lines(out)])
+
+    def _evaluated(self, file: Path) -> list[str]:
+        """Return the setting of an evaluation taskset for a file that has none: its taskset."""
+        said = json.loads(_config.ask("check", "--json", "--no-python", "--config", str(file), *self._overrides))[
+            "config"
+        ]
+        for config in [stage["config"] for stage in said["stages"]] if "stages" in said else [said]:
+            explores = config.get("buffer", {}).get("explorer_input", {})
+            if explores.get("eval_tasksets"):
+                return []
+            taskset = explores.get("taskset")
+        if not taskset:
+            raise RuntimeError(f"{file} has no taskset, whose reward would score the answers")
+        held = {key: value for key, value in taskset.items() if key not in ("repeat_times", "data_selector")}
+        return [f"buffer.explorer_input.eval_tasksets={_config.text([held | {'name': 'eval'}])}"]
 
     def _environment(self, caller: Caller) -> dict[str, str]:
         return {"TRINITY_PYTHON": sys.executable, **os.environ, **caller.environment()}
@@ -149,11 +197,12 @@ class Run(_results.Results):
             )
         if self._child is not None:
             raise RunError("the run has begun already")
-        self._failure = None
-        args = ["run", "--config", str(self._write()), "--json", *self._overrides]
-        with tempfile.TemporaryFile() as summary, self._functions, self._answering() as caller:
+        self._failure, self._begun = None, False
+        with self._alone(), tempfile.TemporaryFile() as summary, self._answering() as caller:
+            program = binary()  # before anything is written
+            args = ["run", "--config", str(self._write()), "--json", *self._overrides]
             self._child = subprocess.Popen(
-                [binary(), *args],
+                [program, *args],
                 stdin=subprocess.PIPE,
                 stdout=summary,
                 stderr=subprocess.PIPE,
@@ -170,16 +219,21 @@ class Run(_results.Results):
                 raise
             finally:
                 self._child = None
+                refused = self._settle(self._begun)
             summary.seek(0)
             with contextlib.suppress(ValueError):
                 self._stages = json.loads(summary.read()).get("stages") or self._stages
+                if all(stage.get("checkpoint") for stage in self._stages):
+                    self._folders = {stage["name"]: Path(stage["checkpoint"]).parent for stage in self._stages}
         self.interrupted = status == _INTERRUPTED
-        if self._failure is not None:
-            error, line = self._failure
+        error, line = self._failure or (None, "")
+        if error is not None and self._on_error == "stop":
             raise RunError(line) from error
         if status and not self.interrupted:
             how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-            raise RunError(said or f"the run {how}")
+            if refused is not None:
+                said = said.replace(str(refused.with_name("run.yaml")), str(refused))
+            raise RunError(said or f"the run {how}") from error
         if self.interrupted:
             print(f"name={self.name!r} resumes it", file=sys.stderr)
 
@@ -200,9 +254,10 @@ class Run(_results.Results):
         def failed(error: BaseException, line: str) -> None:
             if self._failure is None:
                 self._failure = (error, line)
-                self.stop()
+                if self._on_error == "stop":
+                    self.stop()
 
-        return Caller(worker.HANDLERS, self._on_error == "stop", failed)
+        return Caller(worker.HANDLERS, self._functions.given, self._on_error == "stop", failed)
 
     def _follow(self, child: subprocess.Popen[bytes]) -> str:
         """Show what the run says until it ends. Return its error."""
@@ -231,6 +286,8 @@ class Run(_results.Results):
                 else:
                     if writes := _WRITES.match(line):
                         self._folders[writes[1]] = Path(writes[2])
+                        self._begun = True
+                        self._settle(True)
                     progress.say(line)
 
     # The configuration.
@@ -238,8 +295,14 @@ class Run(_results.Results):
     def _new(self) -> str:
         """Return a name that no run has."""
         first = time.strftime(f"{self.algorithm or 'run'}-%Y%m%d-%H%M%S")
-        names = (f"{first}-{n}" if n else first for n in itertools.count())
-        return next(name for name in names if not (self._root() / str(self._config["project"]) / name).exists())
+        project = self._root() / str(self._config["project"])
+        with _lock:
+            for number in itertools.count():
+                folder = project / (f"{first}-{number}" if number else first)
+                if folder not in _names and not folder.exists():
+                    _names.add(folder)
+                    break
+        return folder.name
 
     def _root(self) -> Path:
         root = self._config.get("checkpoint_root_dir") or os.environ.get("TRINITY_CHECKPOINT_ROOT_DIR") or "checkpoints"
@@ -250,21 +313,60 @@ class Run(_results.Results):
         return self._root() / str(self._config["project"]) / self.name
 
     def _write(self) -> Path:
-        """Return the configuration's file. One that is made here is run.yaml in the run's folder."""
+        """Return the configuration's file. One that is made here is run.yaml in the run's folder, beside the rows. What was
+        there before is kept until _settle."""
         if self._file is not None:
             return self._file
         folder = self._folder()
-        folder.mkdir(parents=True, exist_ok=True)
         config = {"checkpoint_root_dir": str(self._root())} | self._config
         here = self._functions.only_here()
         head = f"# Made by trinity_go. `trinity run --config {folder / 'run.yaml'}` goes on with it"
         if here:
             head += f",\n# but {', '.join(here)}: no module has {'them' if len(here) > 1 else 'it'}, so start it from Python"
         path = folder / "run.yaml"
-        part = path.with_suffix(".part")
-        part.write_text(f"{head}.\n{_config.yaml(config)}", encoding="utf-8")
-        os.replace(part, path)
+        for file, text in {**self._texts, path: f"{head}.\n{_config.yaml(config)}"}.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
+            part.write_text(text, encoding="utf-8")
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(file, _before(file))
+            os.replace(part, file)
         return path
+
+    def _settle(self, begun: bool) -> Path | None:
+        """Drop what the files of a run were before it. If it has not begun, they are that again: return the file in which
+        the refused configuration is then."""
+        if self._file is not None:
+            return None
+        path, refused = self._folder() / "run.yaml", None
+        for file in [*self._texts, path]:
+            before = _before(file)
+            if begun:
+                before.unlink(missing_ok=True)
+            elif before.exists():
+                if file == path:
+                    refused = path.with_name("refused.yaml")
+                    os.replace(path, refused)
+                os.replace(before, file)
+        return refused
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse to train in a folder in which another run of this process trains."""
+        folder = Path(self.name) if self._file is not None else self._folder()
+        with _lock:
+            if self._file is None and folder in _trains:
+                raise RunError(f"another run of this process, which trains now, has the name {self.name!r}")
+            _trains.add(folder)
+        try:
+            yield
+        finally:
+            with _lock:
+                _trains.discard(folder)
+
+
+def _before(file: Path) -> Path:
+    return file.with_name(file.name + ".before")
 
 
 class Recipe(Run):
@@ -286,7 +388,7 @@ class Recipe(Run):
         *,
         reward: Any = None,
         workflow: Any = None,
-        tools: Sequence[Any] = (),
+        tools: Any = (),
         environment: Any = None,
         loss: Any = None,
         advantage: Any = None,
@@ -303,9 +405,16 @@ class Recipe(Run):
     ) -> None:
         if not self.algorithm:
             raise TypeError("Recipe has no algorithm: use tg.GRPO, tg.SFT, …")
+        if model is None:
+            raise TypeError("model is None: want a directory, a GGUF file, or a hub name")
+        if config is not None and not isinstance(config, Mapping):
+            raise TypeError(
+                f"config is a {type(config).__name__}: want a dict. tg.Run takes the path of a configuration"
+            )
         overlay = config or {}
+        _config.check(overlay)
+        tools = [tools] if isinstance(tools, str) or callable(tools) else list(tools or ())
         super().__init__({k: v for k, v in overlay.items() if not isinstance(v, Mapping)}, name=name, on_error=on_error)
-        data = self._folder() / "data"
         path = os.fspath(model)
         made: dict[str, Any] = {
             "model": {"model_path": os.path.abspath(path) if os.path.exists(path) else path},
@@ -318,26 +427,36 @@ class Recipe(Run):
             if not _config.reads_a_dataset(self.algorithm):
                 raise TypeError(f"{self.algorithm} learns from rewards: give reward, workflow, tools or environment")
             form = {"prompt_type": "plaintext", **form} if prompt else form
-            rows = {"path": _config.dataset(dataset, data, "train"), "format": form}
+            rows = {"path": self._dataset(dataset, "train"), "format": form}
             made = _config.merge(made, {"mode": "train", "buffer": {"trainer_input": {"experience_buffer": rows}}})
             if eval_dataset is not None:
                 raise TypeError("eval_dataset needs a reward, which scores the answers")
         else:
             scored = self._workflow(workflow, tools, environment) | ({} if reward is None else self._reward(reward))
-            rows = {"path": _config.dataset(dataset, data, "train"), "format": form} | scored
+            rows = {"path": self._dataset(dataset, "train"), "format": form} | scored
             made = _config.merge(made, {"mode": "both", "buffer": {"explorer_input": {"taskset": rows}}})
             if eval_dataset is not None:
-                held = {"name": "eval", "path": _config.dataset(eval_dataset, data, "eval"), "format": form} | scored
+                held = {"name": "eval", "path": self._dataset(eval_dataset, "eval"), "format": form} | scored
                 made["buffer"]["explorer_input"]["eval_tasksets"] = [held]
         made = _config.merge(made, self._algorithm(loss, advantage, operator))
         for key, value in keys.items():
-            made = _config.merge(made, _config.nested(_config.key_of(key), value))
+            setting = _config.nested(_config.key_of(key, _ARGUMENTS), value)
+            _config.check(setting)
+            made = _config.merge(made, setting)
         made["python"] = {"path": [os.path.abspath(sys.path[0] or ".")]}
         lengths = {"max_prompt_tokens": 512, "max_response_tokens": 256}  # those of TRL; the program has none
         given = {**made["model"], **(overlay.get("model") or {})}
         if "max_model_len" not in given:
             made["model"] = {**lengths, **made["model"]}
         self._config = _config.merge(_config.merge(self._config, made), {**overlay, "name": self.name})
+
+    def _dataset(self, rows: Any, name: str) -> str:
+        """Return the path of a dataset. Rows of this process become a file of the run's folder when it trains."""
+        if isinstance(rows, (str, os.PathLike)):
+            return _config.place(rows)
+        path = self._folder() / "data" / f"{name}.jsonl"
+        self._texts[path] = _config.lines(rows)
+        return str(path)
 
     def _named(self, kind: str, given: Any) -> str:
         """Return what a configuration calls a function, or the name of one."""
@@ -370,18 +489,29 @@ class Recipe(Run):
         }
         return {"default_reward_fn_type": "hybrid_reward", "reward_fn_args": args}
 
-    def _workflow(self, workflow: Any, tools: Sequence[Any], environment: Any) -> dict[str, Any]:
+    def _workflow(self, workflow: Any, given: Sequence[Any], environment: Any) -> dict[str, Any]:
         """Return the keys of a taskset for a function that makes rollouts, or for the loop of tool calls."""
-        if workflow is not None and (tools or environment is not None):
+        if workflow is not None and (given or environment is not None):
             raise TypeError("workflow makes the rollout itself: give it, or tools and environment")
         if workflow is not None:
             return {"default_workflow_type": self._named("workflow", workflow)}
-        if not tools and environment is None:
+        if not given and environment is None:
             return {"default_workflow_type": "simple_workflow"}
-        args: dict[str, Any] = {"tools": [self._named("tool", one).removeprefix("caller:") for one in tools]}
+        args: dict[str, Any] = {"tools": [self._named("tool", one).removeprefix("caller:") for one in given]}
+        is_instance = not isinstance(environment, str) and not inspect.isclass(environment)
+        if environment is not None and is_instance and (hasattr(environment, "reset") or not callable(environment)):
+            raise TypeError(
+                f"environment is an instance of {type(environment).__name__}: give the class, of which each rollout makes one"
+            )
+        functions = [one for one in given if not isinstance(one, str)]
+        functions += tools.methods(environment) if inspect.isclass(environment) else []
+        try:
+            tools.by_name(functions)
+        except Told as error:
+            raise TypeError(str(error)) from None
         if environment is not None:
             args["environment"] = self._named("environment", environment).removeprefix("caller:")
-        return {"default_workflow_type": "caller:trinity_go.tools.play", "workflow_args": args}
+        return {"default_workflow_type": f"caller:{tools.PLAY}", "workflow_args": args}
 
     def _algorithm(self, loss: Any, advantage: Any, operator: Any) -> dict[str, Any]:
         """Return the keys of a configuration for what makes a batch and learns from it."""
@@ -395,6 +525,9 @@ class Recipe(Run):
             steps = [{"name": self._named("operator", one)} for one in several]
             made = _config.merge(made, _config.nested("data_processor.experience_pipeline.operators", steps))
         return made
+
+
+_ARGUMENTS = tuple(p for p in inspect.signature(Recipe).parameters if p != "keys")
 
 
 def recipe(name: str) -> type[Recipe] | None:

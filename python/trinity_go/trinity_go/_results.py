@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import csv
 import html
 import importlib
@@ -12,7 +13,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -135,21 +136,29 @@ class Results:
         raise RuntimeError(f"the run {self.name} has no checkpoint yet")
 
     def chat(
-        self, text: str, *, system: str | None = None, temperature: float = 0, max_tokens: int | None = None
+        self,
+        text: str | Sequence[Mapping[str, Any]],
+        *,
+        system: str | None = None,
+        temperature: float = 0,
+        max_tokens: int | None = None,
     ) -> str:
-        """Return the model's reply to a question."""
-        args = ["chat", "--model", self.model_path, "--temperature", str(temperature)]
-        if system is not None:
-            args += ["--system", system]
+        """Return the model's reply to a question, or to a chat: [{"role": "user", "content": …}, …]."""
+        messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
+        if isinstance(text, str):
+            messages.append({"role": "user", "content": text})
+        elif isinstance(text, Sequence) and text and all(isinstance(m, Mapping) and "role" in m for m in text):
+            messages += [dict(m) for m in text if not isinstance(m, str)]
+        else:
+            raise TypeError(f"chat got {text!r:.80}: want a question, or a list of messages with role and content")
+        args = ["generate", "--model", self.model_path, "--temperature", str(temperature), "--input", "-", "--json"]
         if max_tokens is not None:
             args += ["--max-tokens", str(max_tokens)]
-        line = " ".join(text.splitlines()) + "\n"
-        done = subprocess.run(
-            [binary(), *args], input=line, capture_output=True, text=True, encoding="utf-8", check=False
-        )
+        line = _config.text({"messages": messages}) + "\n"
+        done = subprocess.run([binary(), *args], input=line, capture_output=True, encoding="utf-8", check=False)
         if done.returncode:
             raise RuntimeError(done.stderr.strip().removeprefix("trinity: "))
-        return done.stdout.rstrip("\n")
+        return str(json.loads(done.stdout)["text"])
 
     def studio(self) -> str:
         """Show the run in the studio, and return the page's address. The server ends with this process."""
@@ -211,7 +220,9 @@ class Results:
 
     def _repr_html_(self) -> str:
         name, points = self.curve() if self._folders else ("", [])
-        rows = [("run", self.name), ("state", self._state()), ("folder", str(self.folders[0]))]
+        rows = [("run", self.name), ("state", self._state())]
+        with contextlib.suppress(RuntimeError):  # it has not begun
+            rows.append(("folder", str(self.folders[0])))
         if points:
             rows += [("steps", str(points[-1][0])), (name, f"{points[0][1]:.4g} → {points[-1][1]:.4g}")]
         cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
+from . import names
 from .describe import check_arguments, defaults, meant
 from .wire import Told, loaded
 
@@ -68,16 +69,16 @@ class _Failed:
 
 
 class Kept:
-    """Keeps what is made for a name and its arguments, as long as the process lives. What could not be made is not tried
-    again."""
+    """Keeps what is made for a name and its arguments, for each run that asks, as long as the process lives. What could
+    not be made is not tried again."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[threading.Lock, list[Any]]] = {}  # a list of none or one
+        self._made: dict[tuple[names.Asker, str], tuple[threading.Lock, list[Any]]] = {}  # a list of none or one
         self._lock = threading.Lock()
 
     def get(self, make: Callable[[str, Mapping[str, Any]], T], name: str, args: Mapping[str, Any]) -> T:
         """Return what make has returned for the name and the arguments, or raise what it has raised."""
-        key = json.dumps([make.__module__, make.__qualname__, name, args], sort_keys=True)
+        key = names.asker.get(), json.dumps([make.__module__, make.__qualname__, name, args], sort_keys=True)
         with self._lock:
             lock, made = self._made.setdefault(key, (threading.Lock(), []))
         with lock:
@@ -93,14 +94,15 @@ class Kept:
         return result
 
     def forget(self) -> None:
-        """Keep nothing of it."""
+        """Keep nothing of it for the run that asks."""
         with self._lock:
-            self._made.clear()
+            self._made = {key: made for key, made in self._made.items() if key[0] is not names.asker.get()}
 
     def all(self) -> list[Any]:
-        """Return all that was made."""
+        """Return all that was made for the run that asks."""
         with self._lock:
-            return [one for _, made in self._made.values() for one in made if not isinstance(one, _Failed)]
+            own = [made for key, (_, made) in self._made.items() if key[0] is names.asker.get()]
+        return [one for made in own for one in made if not isinstance(one, _Failed)]
 
 
 kept = Kept()

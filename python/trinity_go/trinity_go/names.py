@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import difflib
 import importlib
 import importlib.util
@@ -10,6 +11,7 @@ import re
 import sys
 import threading
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +21,17 @@ from .wire import Told, cut, files_of, place_of
 
 _lock = threading.RLock()
 _files: dict[str, ModuleType] = {}
-given: dict[str, Any] = {}  # functions of this process, by the names that its runs give them
+
+
+class Asker:
+    """A run that asks this process, with the functions that only it has, by its names for them."""
+
+    def __init__(self, functions: Mapping[str, Any]) -> None:
+        self.functions = functions
+
+
+_process = Asker({})  # the one that a worker belongs to
+asker: contextvars.ContextVar[Asker] = contextvars.ContextVar("asker", default=_process)  # whose question is answered
 
 
 def find(name: str, kind: str = "") -> Any:
@@ -29,7 +41,7 @@ def find(name: str, kind: str = "") -> Any:
     Raises Told, with the file and the line at which an import fails.
     """
     name = name.removeprefix("caller:")  # a function of the process that has started the run, or that this one imports
-    if name in given:
+    if name in (given := asker.get().functions):
         return given[name]
     if name and not set(name) & set(".:"):
         return registered(name, kind)

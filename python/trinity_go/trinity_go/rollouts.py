@@ -167,7 +167,7 @@ def group(question: dict[str, Any]) -> Any:
 
 
 at_once = 64  # rollouts in flight in this process; the worker sets it
-_kept: dict[str, list[Any]] = {}  # instances that nobody uses
+_kept: dict[tuple[names.Asker, str], list[Any]] = {}  # instances that nobody uses
 _lock = threading.Lock()
 _told: set[str] = set()
 
@@ -219,8 +219,8 @@ class _Rollouts:
                 _kept.setdefault(self._key(), []).append(self.instance)
         return {"answer": {"scored": scored}}
 
-    def _key(self) -> str:
-        return f"{self.name} {self.args!r}"
+    def _key(self) -> tuple[names.Asker, str]:
+        return names.asker.get(), f"{self.name} {self.args!r}"
 
     # ---- calling ----
 
@@ -443,4 +443,5 @@ def _seed(seed: int) -> None:
 
 def forget() -> None:
     with _lock:
-        _kept.clear()
+        for key in [k for k in _kept if k[0] is names.asker.get()]:
+            del _kept[key]

@@ -40,12 +40,14 @@ class _Kept:
         self.selector, self.version, self.lock = selector, version, threading.Lock()
 
 
-_kept: dict[int, _Kept] = {}
+_kept: dict[tuple[names.Asker, int], _Kept] = {}
 
 
 def forget() -> None:
-    """Forget the selectors, because another run may mean others by their names."""
-    _kept.clear()
+    """Forget the selectors of the run that asks."""
+    for key in list(_kept):
+        if key[0] is names.asker.get():
+            _kept.pop(key, None)
 
 
 def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,17 +79,18 @@ def _make(question: Mapping[str, Any]) -> _Kept:
 
 def select(question: dict[str, Any]) -> dict[str, Any]:
     """Answer with the rows of a batch, after the feedback, and the state that follows; or with the columns that it wants."""
-    kept = _kept.get(question["selector"])
+    key = names.asker.get(), question["selector"]
+    kept = _kept.get(key)
     if kept is None or kept.version != question["version"]:
         wants = question["args"].get("feature_keys")
         if wants and "columns" not in question:
             return {"wants": wants}
-        kept = _kept[question["selector"]] = _make(question)
+        kept = _kept[key] = _make(question)
     with kept.lock:
         try:
             answer = _chosen(kept.selector, question)
         except BaseException:
-            _kept.pop(question["selector"], None)  # nobody knows its state
+            _kept.pop(key, None)  # nobody knows its state
             raise
         kept.version += 1
         return answer

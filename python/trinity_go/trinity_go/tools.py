@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .rollouts import Model, Task
 
 _log = logging.getLogger("trinity_go.tools")
+PLAY = "trinity_go.tools.play"  # what a configuration calls the rollout
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
@@ -88,9 +89,22 @@ def _docstring(function: Any) -> tuple[str, dict[str, str]]:
 
 
 def methods(environment: Any) -> list[Callable[..., Any]]:
-    """Return the public methods of an environment, which are tools."""
-    own = [n for n in dir(type(environment)) if not n.startswith("_") and n not in ("reset", "get_reward")]
+    """Return the public methods of an environment or of its class, which are tools."""
+    of = environment if inspect.isclass(environment) else type(environment)
+    own = [n for n in dir(of) if not n.startswith("_") and n not in ("reset", "get_reward")]
     return [m for m in (getattr(environment, n) for n in own) if callable(m)]
+
+
+def by_name(functions: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Return tools by the names that the model calls. Raises Told if two have one name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for function in functions:
+        if found.setdefault(_name(function), function) is not function:
+            raise Told(
+                f"two tools have the name {_name(function)}, by which the model calls them: name one differently"
+            )
+        schema(function)
+    return found
 
 
 def play(
@@ -118,7 +132,7 @@ def play(
     system = task.format_args.system_prompt
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     messages += [*map(dict, examples), {"role": "user", "content": question}]
-    offered = {_name(function): function for function in functions}
+    offered = by_name(functions)
     told = {"tools": [schema(function) for function in functions]} if functions else {}
     for _ in range(max_turns):
         said = _reply(model, messages, told)

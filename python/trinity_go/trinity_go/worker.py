@@ -57,7 +57,7 @@ is_worker = False
 
 
 def forget() -> None:
-    """Forget what the names of functions meant, because another run may mean others by them."""
+    """Close and forget what was made for the run that asks."""
     operators.close()
     for module in (classes.kept, rollouts, selectors):
         module.forget()
