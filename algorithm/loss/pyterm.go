@@ -44,12 +44,12 @@ func (p *pythonTerm) Open(host trinity.Host) error {
 // rehearses reports whether nobody is to start Python.
 func (p *pythonTerm) rehearses() bool { return p.opened && p.host == nil }
 
-// ask asks about a step. kind is what the class is.
-func (p *pythonTerm) ask(ctx context.Context, kind string, question map[string]any, answer any) error {
+// ask asks about a step. of is the kind of term that the class is.
+func (p *pythonTerm) ask(ctx context.Context, of string, question map[string]any, answer any) error {
 	if p.host == nil {
 		return errors.New("only a run can start Python")
 	}
 	body := maps.Clone(question)
-	body["kind"] = kind
+	body["of"] = of
 	return p.Python.Ask(ctx, p.host, bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}, answer)
 }

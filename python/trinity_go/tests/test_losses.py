@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trinity_go import classes, losses
+from trinity_go import _caller, classes, losses
 from trinity_go.wire import Told, pack, unpack
 
 LENGTHS = [3, 1]
@@ -29,7 +29,7 @@ def write(folder: Path, name: str, text: str) -> None:
     sys.modules.pop(name, None)
 
 
-def question(name: str, args: dict[str, Any] | None = None, kind: str = "loss") -> dict[str, Any]:
+def question(name: str, args: dict[str, Any] | None = None, of: str = "loss") -> dict[str, Any]:
     streams = {
         "logprob": NOW,
         "old_logprob": OLD,
@@ -38,7 +38,7 @@ def question(name: str, args: dict[str, Any] | None = None, kind: str = "loss") 
         "entropy": [1.0, 2.0, 3.0, 4.0],
     }
     return {
-        "kind": kind, "name": name, "args": args or {}, "step": 4, "lengths": LENGTHS, "width": 4, "experts": [False, True],
+        "of": of, "name": name, "args": args or {}, "step": 4, "lengths": LENGTHS, "width": 4, "experts": [False, True],
         "streams": {n: pack(v) for n, v in streams.items()}, "fields": {"weight": [1.0, 2.0]}, "mode": "token-mean",
     }  # fmt: skip
 
@@ -133,3 +133,14 @@ def test_torch_derives(own_modules: Path) -> None:
     assert list(unpack(answer["derivatives"]["entropy"])) == [-2.0, -4.0, -6.0, -8.0]
     with pytest.raises(Told, match="no tensor that depends on logprob"):
         losses.loss(question("torch_losses.detached"))
+
+
+def test_an_exception_reaches_the_caller(own_modules: Path) -> None:
+    write(own_modules, "plain_losses", "def odd(logprob):\n    raise ValueError('odd')\n")
+    failed: list[tuple[BaseException, str]] = []
+    with _caller.Caller({"loss": losses.loss}, True, lambda error, text: failed.append((error, text))) as caller:
+        with pytest.raises(Told, match="ValueError: odd; plain_losses.py:2 in odd"):
+            caller._handlers["loss"](question("plain_losses.odd"))
+    assert [(type(error), text) for error, text in failed] == [
+        (ValueError, "plain_losses.odd: ValueError: odd; plain_losses.py:2 in odd")
+    ]

@@ -326,6 +326,6 @@ _KINDS: dict[str, Any] = {"loss": Loss, "kl": KL, "entropy": Entropy}
 
 
 def loss(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer a question {"kind": …, "name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
-    answer: dict[str, Any] = kept.get(_KINDS[question["kind"]], question["name"], question["args"])(question)
+    """Answer a question {"of": …, "name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
+    answer: dict[str, Any] = kept.get(_KINDS[question["of"]], question["name"], question["args"])(question)
     return answer
