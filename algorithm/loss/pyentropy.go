@@ -45,7 +45,7 @@ func (p *pythonEntropy) Prepare(ctx context.Context, b *trinity.Batch, now []tri
 	asked := pythonLoss{pythonTerm: p.pythonTerm}
 	asked.is = bridge.Described{Takes: []string{"entropy"}, Needs: []string{"entropy"}}
 	question, err := asked.question(b, now)
-	if err != nil || p.rehearses() {
+	if err != nil || p.run.Rehearses() {
 		return err
 	}
 	question["mode"] = p.mode

@@ -66,7 +66,7 @@ func (p *pythonKL) Prepare(ctx context.Context, b *trinity.Batch, now []trinity.
 	asked := pythonLoss{pythonTerm: p.pythonTerm}
 	asked.is = bridge.Described{Takes: []string{"ref_logprob", "old_logprob"}, Needs: []string{"ref_logprob"}}
 	question, err := asked.question(b, now)
-	if err != nil || p.rehearses() {
+	if err != nil || p.run.Rehearses() {
 		return err
 	}
 	var answer struct{ Values, Derivatives map[string]string }

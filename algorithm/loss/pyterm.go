@@ -2,7 +2,6 @@ package loss
 
 import (
 	"context"
-	"errors"
 	"maps"
 
 	"github.com/trinity-go/trinity"
@@ -16,9 +15,8 @@ type pythonTerm struct {
 	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for an optimizer step, besides imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
-	is     bridge.Described
-	host   trinity.Host // nil before Open, and in a rehearsal
-	opened bool
+	is  bridge.Described
+	run bridge.Run
 }
 
 func newPythonTerm() pythonTerm { return pythonTerm{Timeout: 60, Python: bridge.DefaultPlugins()} }
@@ -37,19 +35,13 @@ func (p *pythonTerm) describe(kind string) (err error) {
 
 // Open gives the term what a run offers.
 func (p *pythonTerm) Open(host trinity.Host) error {
-	p.host, p.opened = host, true
+	p.run.Open(host)
 	return nil
 }
 
-// rehearses reports whether nobody is to start Python.
-func (p *pythonTerm) rehearses() bool { return p.opened && p.host == nil }
-
 // ask asks about a step. of is the kind of term that the class is.
 func (p *pythonTerm) ask(ctx context.Context, of string, question map[string]any, answer any) error {
-	if p.host == nil {
-		return errors.New("only a run can start Python")
-	}
 	body := maps.Clone(question)
 	body["of"] = of
-	return p.Python.Ask(ctx, p.host, bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}, answer)
+	return p.run.Ask(ctx, &p.Python, bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}, answer)
 }

@@ -32,7 +32,6 @@ type pythonLoss struct {
 	pythonTerm `yaml:",inline"`
 
 	step pythonStep
-	told map[string]bool // metrics that are left out
 }
 
 // pythonStep is what Python has said about an optimizer step.
@@ -96,7 +95,7 @@ func withTokens(whole []*trinity.Experience, unit int) (all []*trinity.Experienc
 // Prepare implements [Prober]. It asks for the loss of the step and its derivatives.
 func (p *pythonLoss) Prepare(ctx context.Context, b *trinity.Batch, now []trinity.TokenStats) error {
 	question, err := p.question(b, now)
-	if err != nil || p.rehearses() {
+	if err != nil || p.run.Rehearses() {
 		return err
 	}
 	var answer struct {
@@ -108,12 +107,7 @@ func (p *pythonLoss) Prepare(ctx context.Context, b *trinity.Batch, now []trinit
 	if err := p.ask(ctx, "loss", question, &answer); err != nil {
 		return fmt.Errorf("policy loss %s: %w", p.Class, err)
 	}
-	for _, name := range answer.LeftOut {
-		if !p.told[name] {
-			p.told = with(p.told, name)
-			p.host.Say(fmt.Sprintf("policy loss %s: the metric %s is no finite number, and is left out", p.Class, name))
-		}
-	}
+	p.run.LeftOut("policy loss "+p.Class, answer.LeftOut)
 	if answer.Loss == nil {
 		return fmt.Errorf("policy loss %s: the loss of step %d is no finite number", p.Class, b.Step)
 	}
@@ -124,15 +118,6 @@ func (p *pythonLoss) Prepare(ctx context.Context, b *trinity.Batch, now []trinit
 		}
 	}
 	return nil
-}
-
-// with returns a set with one more name.
-func with(set map[string]bool, name string) map[string]bool {
-	if set == nil {
-		set = map[string]bool{}
-	}
-	set[name] = true
-	return set
 }
 
 // spread writes packed derivatives by the trained tokens of the sequences. An empty text is no derivative.

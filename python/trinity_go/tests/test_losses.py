@@ -79,7 +79,7 @@ def test_a_function_returns_its_derivatives(own_modules: Path) -> None:
     by = unpack(answer["derivatives"]["logprob"])
     assert list(by) == [-0.5, -0.5, -0.5, 1.0]
     assert math.isclose(answer["loss"], sum(d * lp for d, lp in zip(by, NOW)), rel_tol=1e-6)
-    assert answer["metrics"] == {"n": 4} and answer["left_out"] == ["odd"]
+    assert answer["metrics"] == {"n": 4} and answer["left_out"] == ["the metric odd is no finite number"]
     said = losses.describe("plain_losses.reinforce", {})
     assert said == {"takes": ["logprob", "advantages", "action_mask", "scale"], "needs": ["logprob", "advantages", "action_mask"], "pairs": False}  # fmt: skip
 
@@ -138,9 +138,9 @@ def test_torch_derives(own_modules: Path) -> None:
 def test_an_exception_reaches_the_caller(own_modules: Path) -> None:
     write(own_modules, "plain_losses", "def odd(logprob):\n    raise ValueError('odd')\n")
     failed: list[tuple[BaseException, str]] = []
-    with _caller.Caller({"loss": losses.loss}, True, lambda error, text: failed.append((error, text))) as caller:
-        with pytest.raises(Told, match="ValueError: odd; plain_losses.py:2 in odd"):
-            caller._handlers["loss"](question("plain_losses.odd"))
+    caller = _caller.Caller({"loss": losses.loss}, True, lambda error, text: failed.append((error, text)))
+    with caller, pytest.raises(Told, match="ValueError: odd; plain_losses.py:2 in odd"):
+        caller._handlers["loss"](question("plain_losses.odd"))
     assert [(type(error), text) for error, text in failed] == [
         (ValueError, "plain_losses.odd: ValueError: odd; plain_losses.py:2 in odd")
     ]

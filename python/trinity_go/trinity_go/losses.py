@@ -11,7 +11,7 @@ from typing import Any
 
 from . import names
 from .classes import check_function, kept, library_of, make, parameters
-from .operators import measured, number_of
+from .operators import check_of, measured, number_of
 from .wire import Told, pack, unpack
 
 # What a loss may take of a step, by the names of its parameters. Other names are those of numbers in info.
@@ -264,10 +264,7 @@ class Entropy(Loss):
     kind, of = "entropy", ("entropy", "entropy")
 
 
-def describe_entropy(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Say nothing more of an entropy term. Raises Told if its arguments are wrong."""
-    Entropy(name, args)
-    return {}
+describe_entropy = check_of(Entropy)
 
 
 class KL:
@@ -316,10 +313,7 @@ class KL:
         }
 
 
-def describe_kl(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Say nothing more of a KL estimate. Raises Told if its arguments are wrong."""
-    KL(name, args)
-    return {}
+describe_kl = check_of(KL)
 
 
 _KINDS: dict[str, Any] = {"loss": Loss, "kl": KL, "entropy": Entropy}
