@@ -106,7 +106,7 @@ class Operator:
         exps, metrics = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
         if not isinstance(exps, Iterable) or not isinstance(metrics, Mapping):
             raise Told(
-                f"it returned {'None' if exps is None else _a(type(exps).__name__)}: want a list of experiences, and a dict of metrics"
+                f"it returned {'None' if exps is None else a_word(type(exps).__name__)}: want a list of experiences, and a dict of metrics"
             )
         numbers, left_out = measured(metrics)
         edits = [_edit(i, e, sent, self.name, left_out) for i, e in enumerate(exps)]
@@ -198,7 +198,7 @@ def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str, left_out
     reward = None if e.reward is None else number_of(e.reward)
     if e.reward is not None and reward is None:
         is_float = isinstance(e.reward, float)
-        said = str(e.reward) if is_float else _a(type(e.reward).__name__)
+        said = str(e.reward) if is_float else a_word(type(e.reward).__name__)
         raise Told(f"reward of {which} is {said}: want a finite number, or None to take it away")
     if reward is None and "reward" in was:
         out |= {"reward": None, "reason": f"{name} took it away"}
@@ -247,7 +247,8 @@ def packed_of(value: Any, name: str, code: str = "f") -> str:
         raise Told(f"{name} has {odd!r:.40}: want a number for each token of the response") from None
 
 
-def _a(word: str) -> str:
+def a_word(word: str) -> str:
+    """Return a word behind its article."""
     return ("an " if word[0] in "aeiouAEIO" else "a ") + word
 
 
@@ -257,7 +258,7 @@ def _list(value: Any, name: str) -> list[Any]:
     values = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(values, (list, tuple)):
         verb = "is" if name.startswith("action_mask") else "are"
-        raise Told(f"{name} {verb} {_a(type(value).__name__)}: want a number for each token of the response")
+        raise Told(f"{name} {verb} {a_word(type(value).__name__)}: want a number for each token of the response")
     return list(values)
 
 
