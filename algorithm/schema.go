@@ -18,14 +18,21 @@ func (a *Algorithm) checkSchema() error {
 	if p, ok := a.Loss.Policy.(loss.SchemaLoss); ok {
 		want = p.Schema()
 	}
+	name, use, instead := a.Def.PolicyLoss, "use algorithm_type "+a.Def.PolicyLoss, "leave it out"
+	if class, ok := a.Def.PolicyLossArgs["class"].(string); ok {
+		name, use = class, "use algorithm_type "+want+", or set its attribute pairs to False"
+		if schema == "dpo" {
+			instead += ", or say with its attribute pairs = True that it compares chosen and rejected rows"
+		}
+	}
 	switch bad := preferences[schema]; {
 	case want != "" && want != schema:
-		e := registry.ArgError{Key: "policy_loss_fn", Hint: "use algorithm_type " + a.Def.PolicyLoss}
-		e.Message = fmt.Sprintf("%s learns from data of schema %s, and %s reads schema %s", a.Def.PolicyLoss, want, a.Def.Type, schema)
+		e := registry.ArgError{Key: "policy_loss_fn", Hint: use}
+		e.Message = fmt.Sprintf("%s learns from data of schema %s, and %s reads schema %s", name, want, a.Def.Type, schema)
 		return e
 	case want == "" && bad != "":
-		e := registry.ArgError{Key: "policy_loss_fn", Hint: "leave it out"}
-		e.Message = fmt.Sprintf("%s would imitate the %s of schema %s", a.Def.PolicyLoss, bad, schema)
+		e := registry.ArgError{Key: "policy_loss_fn", Hint: instead}
+		e.Message = fmt.Sprintf("%s would imitate the %s of schema %s", name, bad, schema)
 		return e
 	}
 	return nil

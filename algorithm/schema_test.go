@@ -1,10 +1,15 @@
 package algorithm
 
 import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // A loss over preferences needs a dataset of preferences, and other losses cannot read one.
@@ -38,6 +43,34 @@ func TestLossesBelongToTheirData(t *testing.T) {
 			t.Errorf("%+v: error %v, want %q", c.spec, err, c.want)
 		case err == nil && a.NeedsReference != (c.spec.Type == "dpo" || c.spec.Type == "kto"):
 			t.Errorf("%+v: NeedsReference %t", c.spec, a.NeedsReference)
+		}
+	}
+}
+
+// A misfit of a class in Python names the class, and the attribute that says which data it reads.
+func TestLossesInPythonBelongToTheirData(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	bridge.Allow(func(string) {})
+	dir, err := filepath.Abs("loss/testdata/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := func(class string) map[string]any {
+		return map[string]any{"class": class, "python": map[string]any{"path": []any{dir}}}
+	}
+	for _, c := range []struct{ of, class, want string }{
+		{"dpo", "own_losses.cispo", "policy_loss_fn: own_losses.cispo would imitate the rejected answers of schema dpo (leave it out, or say " +
+			"with its attribute pairs = True that it compares chosen and rejected rows)"},
+		{"kto", "own_losses.cispo", "policy_loss_fn: own_losses.cispo would imitate the undesirable answers of schema kto (leave it out)"},
+		{"sft", "own_losses.Preference", "policy_loss_fn: own_losses.Preference learns from data of schema dpo, and sft reads schema sft " +
+			"(use algorithm_type dpo, or set its attribute pairs to False)"},
+		{"dpo", "own_losses.Preference", ""},
+	} {
+		_, err := build(trinity.Algorithm{Type: c.of, PolicyLoss: "python", PolicyLossArgs: args(c.class)})
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: %v, want %q", c.class, err, c.want)
 		}
 	}
 }

@@ -27,8 +27,7 @@ type pythonOperator struct {
 	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for one step, besides those for imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
-	host trinity.Host
-	told map[string]bool // metrics that are left out
+	run bridge.Run
 }
 
 // Validate checks that the class exists and takes the arguments.
@@ -45,31 +44,23 @@ func (p *pythonOperator) Validate() error {
 
 // Open gives the operator what a run offers.
 func (p *pythonOperator) Open(host trinity.Host) error {
-	p.host, p.told = host, map[string]bool{}
+	p.run.Open(host)
 	return nil
 }
 
 // Process implements [trinity.Operator].
 func (p *pythonOperator) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	if p.host == nil {
-		return nil, nil, fmt.Errorf("%s: only a run can start Python", p.Class)
-	}
 	body := map[string]any{"args": p.Args, "experiences": bridge.Experiences(groups)}
 	var edits bridge.Edits
-	if err := p.Python.Ask(ctx, p.host, bridge.Question{Do: "operate", Name: p.Class, Body: body, Timeout: p.Timeout}, &edits); err != nil {
+	q := bridge.Question{Do: "operate", Name: p.Class, Body: body, Timeout: p.Timeout}
+	if err := p.run.Ask(ctx, &p.Python, q, &edits); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
-	}
-	for _, name := range edits.LeftOut {
-		if !p.told[name] {
-			p.told[name] = true
-			p.host.Say(fmt.Sprintf("operator %s: the metric %s is no finite number, and is left out", p.Class, name))
-		}
 	}
 	had := 0
 	for _, g := range groups {
 		had += len(g)
 	}
-	kept, err := edits.Apply(groups)
+	kept, err := p.run.Edit("operator "+p.Class, &edits, groups)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
 	}

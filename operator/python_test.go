@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,7 @@ func TestOperatorsInPythonThatFail(t *testing.T) {
 		"advantages": "own_operators.Wrong: experience 4/a/0/0: advantages: there are 1, want 3, one for each token after the prompt",
 		"nan":        "own_operators.Wrong: experience 4/a/0/0: advantages: that of token 1 is NaN, want a finite number",
 		"info":       "own_operators.Wrong: an entry of info is no JSON: ",
+		"reward":     "own_operators.Wrong: reward of experience 0 that it returned (4/a/0) is a str: want a finite number",
 		"raise":      "own_operators.Wrong: ValueError: odd; own_operators.py:",
 	} {
 		op, err := inPython(t, host, "own_operators.Wrong", args{"how": how}, nil)
@@ -126,6 +128,7 @@ func TestOperatorsInPythonThatFail(t *testing.T) {
 	}
 	for class, want := range map[string]string{
 		"own_operators.None_":    "operator python: class: own_operators.None_ has no method process(exps)",
+		"own_operators.also":     "operator python: args: own_operators.also lacks its argument n",
 		"own_operators.deepcopy": "",
 	} {
 		if _, err := inPython(t, host, class, nil, nil); want != "" && (err == nil || err.Error() != want) {
@@ -156,6 +159,37 @@ func TestCompatOperators(t *testing.T) {
 		}
 		if kept, _, err := op.Process(t.Context(), groups); err != nil || told(kept) != c.want {
 			t.Errorf("%s: %s, %v\nwant %s", class, told(kept), err, c.want)
+		}
+	}
+}
+
+// hearing is a host that keeps what it is told.
+type hearing struct {
+	trinity.Host
+	lines []string
+}
+
+func (h *hearing) Say(line string) { h.lines = append(h.lines, line) }
+
+func TestWhatOperatorsInPythonLeaveOutIsSaidOnce(t *testing.T) {
+	const nothing = "it leaves no token of a step to train on: it dropped all experiences, or every action_mask is 0"
+	const bad = "the metric bad of an experience is no finite number, and is left out"
+	for how, want := range map[string][]string{"none left": {bad, nothing}, "dropped": {nothing}} {
+		host := &hearing{Host: trinitytest.Programs(t)}
+		op, err := inPython(t, host, "own_operators.Wrong", args{"how": how}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, _, err := op.Process(t.Context(), pythonStep()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range want {
+			want[i] = "operator own_operators.Wrong: " + want[i]
+		}
+		if !slices.Equal(host.lines, want) {
+			t.Errorf("%s: %q\nwant %q", how, host.lines, want)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
@@ -172,16 +174,26 @@ func (p *pythonSelector) told() [][2]any {
 	return all
 }
 
-// columns reads columns of the dataset. A row without one has nothing there.
+// columns reads columns of the dataset. A row without one has nothing there; one that no row has is an error.
 func (p *pythonSelector) columns(names []string) (map[string][]any, error) {
-	columns := map[string][]any{}
+	columns, found, others := map[string][]any{}, map[string]bool{}, map[string]bool{}
 	for i := range p.data.Len() {
 		row, err := p.data.Row(i)
 		if err != nil {
 			return nil, err
 		}
+		for name := range row {
+			others[name] = true
+		}
 		for _, name := range names {
-			columns[name] = append(columns[name], row[name])
+			value, has := row[name]
+			columns[name], found[name] = append(columns[name], value), found[name] || has
+		}
+	}
+	for _, name := range names {
+		if !found[name] {
+			return nil, fmt.Errorf("selector %s: no row has the column %s, which feature_keys names: the rows have %s",
+				p.Class, name, strings.Join(slices.Sorted(maps.Keys(others)), ", "))
 		}
 	}
 	return columns, nil

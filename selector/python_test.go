@@ -134,6 +134,14 @@ func TestPythonRefusals(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+	s := ofPython(t, "turns", map[string]any{"feature_keys": []any{"rank", "level"}})()
+	if err := s.Start(trinitytest.Rows{{"rank": 1, "answer": "?"}, {"rank": 2}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "selector turns: no row has the column level, which feature_keys names: the rows have answer, rank"
+	if _, err := s.Next(1); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 	ofPython(t, "turns", nil) // code may run
 	if got := selector.Selectors.Check("python", map[string]any{"class": "os.path.join"}); len(got) != 1 ||
 		!strings.Contains(got[0].Message, "os.path.join is no class: a selector has the methods get_indices, state_dict and load_state_dict") {

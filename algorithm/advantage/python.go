@@ -29,10 +29,8 @@ type pythonAdvantage struct {
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
 	tokenRewards
-	is     bridge.Described
-	host   trinity.Host
-	opened bool
-	told   map[string]bool // metrics that are left out
+	is  bridge.Described
+	run bridge.Run
 }
 
 // Validate checks that the class exists and takes the arguments.
@@ -49,7 +47,7 @@ func (p *pythonAdvantage) Validate() (err error) {
 
 // Open gives the function what a run offers; nil in a rehearsal, which starts no program.
 func (p *pythonAdvantage) Open(host trinity.Host) error {
-	p.host, p.opened, p.told = host, true, map[string]bool{}
+	p.run.Open(host)
 	return nil
 }
 
@@ -78,25 +76,16 @@ func (p *pythonAdvantage) Advantages(ctx context.Context, groups []trinity.Group
 	}
 	asked, experts := apart(all)
 	body, err := p.body(asked, metrics)
-	if err != nil || p.host == nil && p.opened {
+	if err != nil || p.run.Rehearses() {
 		return all, metrics, err
-	}
-	if p.host == nil {
-		return nil, nil, fmt.Errorf("%s: only a run can start Python", p.Class)
 	}
 	var edits bridge.Edits
 	q := bridge.Question{Do: "advantage", Name: p.Class, Body: body, Timeout: p.Timeout}
-	if err := p.Python.Ask(ctx, p.host, q, &edits); err != nil {
+	if err := p.run.Ask(ctx, &p.Python, q, &edits); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
 	}
-	for _, name := range edits.LeftOut {
-		if !p.told[name] {
-			p.told[name] = true
-			p.host.Say(fmt.Sprintf("advantage %s: the metric %s is no finite number, and is left out", p.Class, name))
-		}
-	}
 	metrics.Merge("", edits.Metrics)
-	kept, err := edits.Apply(asked)
+	kept, err := p.run.Edit("advantage "+p.Class, &edits, asked)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
 	}

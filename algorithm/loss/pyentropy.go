@@ -6,7 +6,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
-	"github.com/trinity-go/trinity/internal/bridge"
 )
 
 func init() {
@@ -29,7 +28,11 @@ type pythonEntropy struct {
 }
 
 // Validate checks that the class exists and takes the arguments.
-func (p *pythonEntropy) Validate() error { return p.describe("entropy") }
+func (p *pythonEntropy) Validate() error {
+	err := p.describe("entropy", "entropy term")
+	p.is.Takes, p.is.Needs = []string{"entropy"}, []string{"entropy"}
+	return err
+}
 
 // Coef implements [Entropy]: the class has applied its own.
 func (p *pythonEntropy) Coef() float64 { return 1 }
@@ -42,10 +45,8 @@ func (p *pythonEntropy) Probes(whole []*trinity.Experience) []*trinity.Experienc
 
 // Prepare implements [Prober].
 func (p *pythonEntropy) Prepare(ctx context.Context, b *trinity.Batch, now []trinity.TokenStats) error {
-	asked := pythonLoss{pythonTerm: p.pythonTerm}
-	asked.is = bridge.Described{Takes: []string{"entropy"}, Needs: []string{"entropy"}}
-	question, err := asked.question(b, now)
-	if err != nil || p.rehearses() {
+	question, err := p.question(b, now)
+	if err != nil || p.run.Rehearses() {
 		return err
 	}
 	question["mode"] = p.mode
@@ -54,20 +55,20 @@ func (p *pythonEntropy) Prepare(ctx context.Context, b *trinity.Batch, now []tri
 		Derivatives map[string]string
 	}
 	if err := p.ask(ctx, "entropy", question, &answer); err != nil {
-		return fmt.Errorf("entropy term %s: %w", p.Class, err)
+		return err
 	}
 	if answer.Loss == nil {
-		return fmt.Errorf("entropy term %s: it is no finite number in step %d", p.Class, b.Step)
+		return fmt.Errorf("%s: it is no finite number in step %d", p.who, b.Step)
 	}
 	p.total = *answer.Loss
 	if err := spread(answer.Derivatives["entropy"], b.Experiences, p.by); err != nil {
-		return fmt.Errorf("entropy term %s: derivatives by entropy: %w", p.Class, err)
+		return fmt.Errorf("%s: derivatives by entropy: %w", p.who, err)
 	}
 	return nil
 }
 
 // Of implements [Entropy].
 func (p *pythonEntropy) Of(in *Input, _ AggMode) tape.Stream {
-	moved := in.Entropy.Sub(in.Entropy.Detach()).Dot(packed(in, p.by))
+	moved := in.Entropy.Sub(in.Entropy.Detach()).Dot(byToken(in, p.by))
 	return in.Tape.Value(p.total * in.Share()).Add(moved)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
-	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -45,11 +44,19 @@ func (p *pythonKL) Validate() error {
 			return fmt.Errorf("args.%s: %v is no number", name, v)
 		}
 	}
-	p.controller.Adaptive, _ = p.Args["adaptive"].(bool)
+	switch adaptive := p.Args["adaptive"].(type) {
+	case nil:
+	case bool:
+		p.controller.Adaptive = adaptive
+	default:
+		return fmt.Errorf("args.adaptive: %v is neither true nor false", adaptive)
+	}
 	if err := registry.Validate(&p.controller); err != nil {
 		return fmt.Errorf("args.%w", err)
 	}
-	return p.describe("kl")
+	err := p.describe("kl", "KL")
+	p.is.Takes, p.is.Needs = []string{"ref_logprob", "old_logprob"}, []string{"ref_logprob"}
+	return err
 }
 
 // Controller implements [KL].
@@ -63,33 +70,31 @@ func (p *pythonKL) Probes(whole []*trinity.Experience) []*trinity.Experience {
 
 // Prepare implements [Prober].
 func (p *pythonKL) Prepare(ctx context.Context, b *trinity.Batch, now []trinity.TokenStats) error {
-	asked := pythonLoss{pythonTerm: p.pythonTerm}
-	asked.is = bridge.Described{Takes: []string{"ref_logprob", "old_logprob"}, Needs: []string{"ref_logprob"}}
-	question, err := asked.question(b, now)
-	if err != nil || p.rehearses() {
+	question, err := p.question(b, now)
+	if err != nil || p.run.Rehearses() {
 		return err
 	}
 	var answer struct{ Values, Derivatives map[string]string }
 	if err := p.ask(ctx, "kl", question, &answer); err != nil {
-		return fmt.Errorf("KL %s: %w", p.Class, err)
+		return err
 	}
 	if err := spread(answer.Values["logprob"], b.Experiences, p.estimates); err != nil {
-		return fmt.Errorf("KL %s: estimates: %w", p.Class, err)
+		return fmt.Errorf("%s: estimates: %w", p.who, err)
 	}
 	if err := spread(answer.Derivatives["logprob"], b.Experiences, p.slopes); err != nil {
-		return fmt.Errorf("KL %s: derivatives: %w", p.Class, err)
+		return fmt.Errorf("%s: derivatives: %w", p.who, err)
 	}
 	return nil
 }
 
 // Estimate implements [KL]: the tangents of the estimates.
 func (p *pythonKL) Estimate(in *Input, lp, _ tape.Stream, _ *tape.Stream) tape.Stream {
-	estimates, slopes := packed(in, p.estimates), packed(in, p.slopes)
+	estimates, slopes := byToken(in, p.estimates), byToken(in, p.slopes)
 	return in.Tape.Constant(slopes).Mul(lp.Sub(lp.Detach())).Add(in.Tape.Constant(estimates))
 }
 
-// packed returns numbers of the trained tokens of a micro-batch, 0 where there are none.
-func packed(in *Input, of map[*trinity.Experience][]float64) []float64 {
+// byToken returns numbers of the trained tokens of a micro-batch, 0 where there are none.
+func byToken(in *Input, of map[*trinity.Experience][]float64) []float64 {
 	var all []float64
 	for _, e := range in.Batch.Experiences {
 		own := of[e]

@@ -2,8 +2,10 @@ package loss
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
@@ -16,15 +18,16 @@ type pythonTerm struct {
 	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for an optimizer step, besides imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
-	is     bridge.Described
-	host   trinity.Host // nil before Open, and in a rehearsal
-	opened bool
+	who string // for people
+	is  bridge.Described
+	run bridge.Run
 }
 
 func newPythonTerm() pythonTerm { return pythonTerm{Timeout: 60, Python: bridge.DefaultPlugins()} }
 
-// describe checks that the class exists, is of the kind and takes the arguments.
-func (p *pythonTerm) describe(kind string) (err error) {
+// describe checks that the class exists, is of the kind, for which people have a word, and takes the arguments.
+func (p *pythonTerm) describe(kind, word string) (err error) {
+	p.who = word + " " + p.Class
 	if p.Class == "" {
 		return nil // the tag required reports it
 	}
@@ -37,19 +40,123 @@ func (p *pythonTerm) describe(kind string) (err error) {
 
 // Open gives the term what a run offers.
 func (p *pythonTerm) Open(host trinity.Host) error {
-	p.host, p.opened = host, true
+	p.run.Open(host)
 	return nil
 }
 
-// rehearses reports whether nobody is to start Python.
-func (p *pythonTerm) rehearses() bool { return p.opened && p.host == nil }
-
-// ask asks about a step. kind is what the class is.
-func (p *pythonTerm) ask(ctx context.Context, kind string, question map[string]any, answer any) error {
-	if p.host == nil {
-		return errors.New("only a run can start Python")
-	}
+// ask asks about a step. of is the kind of term that the class is.
+func (p *pythonTerm) ask(ctx context.Context, of string, question map[string]any, answer any) error {
 	body := maps.Clone(question)
-	body["kind"] = kind
-	return p.Python.Ask(ctx, p.host, bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}, answer)
+	body["of"] = of
+	q := bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}
+	if err := p.run.Ask(ctx, &p.Python, q, answer); err != nil {
+		return fmt.Errorf("%s: %w", p.who, err)
+	}
+	return nil
+}
+
+// takes reports whether the loss takes a stream. Before somebody has described it, nobody knows.
+func (p *pythonTerm) takes(name string) bool { return slices.Contains(p.is.Takes, name) }
+
+// question packs the trained tokens of a step. The error says which experience lacks what.
+func (p *pythonTerm) question(b *trinity.Batch, now []trinity.TokenStats) (map[string]any, error) {
+	longest, experts := 0, []bool{}
+	for _, e := range b.Experiences {
+		longest, experts = max(longest, len(e.Tokens)-e.PromptLen), append(experts, e.IsExpert)
+	}
+	streams := map[string]string{}
+	for _, s := range p.streams(b, now) {
+		numbers, err := p.trained(s, b.Experiences)
+		if err != nil {
+			return nil, err
+		}
+		if numbers != nil {
+			streams[s.name] = bridge.Pack(numbers)
+		}
+	}
+	fields, err := p.fields(b.Experiences)
+	return map[string]any{
+		"args": p.Args, "step": b.Step, "lengths": lengths(b.Experiences), "width": longest, "streams": streams, "experts": experts,
+		"fields": fields,
+	}, err
+}
+
+// pythonStream is what a loss in Python reads of each token.
+type pythonStream struct {
+	name, origin string
+	of           func(i int, e *trinity.Experience) []float32
+}
+
+// streams lists the streams of a step.
+func (p *pythonTerm) streams(b *trinity.Batch, now []trinity.TokenStats) []pythonStream {
+	recorded := func(name, origin string, of func(*trinity.Experience) []float32) pythonStream {
+		return pythonStream{name, origin, func(_ int, e *trinity.Experience) []float32 { return of(e) }}
+	}
+	return []pythonStream{
+		{"logprob", "of the engine", func(i int, _ *trinity.Experience) []float32 { return now[i].Logprob }},
+		{"entropy", "of the engine", func(i int, _ *trinity.Experience) []float32 { return now[i].Entropy }},
+		recorded("old_logprob", "of the policy that sampled it", (*trinity.Experience).LogprobsBefore),
+		recorded("ref_logprob", "of the reference model", func(e *trinity.Experience) []float32 { return e.RefLogprobs }),
+		recorded("teacher_logprobs", "of a teacher", func(e *trinity.Experience) []float32 { return e.TeacherLogprobs }),
+		recorded("advantages", "from an advantage_fn", func(e *trinity.Experience) []float32 { return e.Advantages }),
+	}
+}
+
+// trained returns the numbers of a stream at the trained tokens; nil if the loss does not take it, or does without it.
+func (p *pythonTerm) trained(s pythonStream, exps []*trinity.Experience) (numbers []float32, err error) {
+	if s.name != "logprob" && p.is.Takes != nil && !p.takes(s.name) {
+		return nil, nil
+	}
+	var all []float64
+	for i, e := range exps {
+		v := s.of(i, e)
+		switch {
+		case v == nil && e.IsExpert && p.takes("expert_mask"): // the loss tells demonstrations apart
+			v = make([]float32, len(e.Mask))
+		case v == nil && !slices.Contains(p.is.Needs, s.name):
+			return nil, nil
+		case v == nil:
+			return nil, fmt.Errorf("experience %s has no %s (%s), which %s takes", e.ID, s.name, s.origin, p.who)
+		}
+		if all, err = pack(all, e, s.name, v); err != nil {
+			return nil, err
+		}
+	}
+	numbers = make([]float32, len(all))
+	for i, v := range all {
+		numbers[i] = float32(v)
+	}
+	return numbers, nil
+}
+
+// ofStep are the parameters of a loss that are no numbers of info.
+var ofStep = []string{
+	"logprob", "entropy", "old_logprob", "ref_logprob", "teacher_logprobs", "advantages", "action_mask", "expert_mask", "step",
+}
+
+// fields returns the numbers of info that the loss takes, one for each sequence.
+func (p *pythonTerm) fields(exps []*trinity.Experience) (map[string][]float64, error) {
+	fields := map[string][]float64{}
+	for _, name := range p.is.Takes {
+		if slices.Contains(ofStep, name) {
+			continue
+		}
+		var all []float64
+		for _, e := range exps {
+			v, ok := e.Info[name].(float64)
+			if i, is := e.Info[name].(int); is {
+				v, ok = float64(i), true
+			}
+			if ok {
+				all = append(all, v)
+			} else if slices.Contains(p.is.Needs, name) {
+				return nil, fmt.Errorf("%s takes %s, which is no stream (%s) and no number in the info of experience %s",
+					p.who, name, strings.Join(ofStep, ", "), e.ID)
+			}
+		}
+		if len(all) == len(exps) {
+			fields[name] = all
+		}
+	}
+	return fields, nil
 }

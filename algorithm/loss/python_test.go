@@ -1,6 +1,7 @@
 package loss_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os/exec"
@@ -433,5 +434,21 @@ func TestCompatTerms(t *testing.T) {
 	} {
 		const bonus = "trinity.algorithm.entropy_loss_fn.entropy_loss_fn.DefaultEntropyLossFn"
 		sameTerms(t, section, ours, "trinity.algorithm.kl_fn.kl_fn."+theirs, bonus)
+	}
+}
+
+func TestKLInPythonIsAdaptiveOrNot(t *testing.T) {
+	for value, want := range map[any]string{
+		"yes": "args.adaptive: yes is neither true nor false", 1: "args.adaptive: 1 is neither true nor false", true: "",
+	} {
+		k, err := loss.KLs.Build("python", map[string]any{"class": "my.KL", "args": map[string]any{"adaptive": value, "target_kl": 0.1, "horizon": 100}})
+		switch {
+		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)):
+			t.Errorf("%v: %v, want %s", value, err, want)
+		case want == "" && strings.Contains(fmt.Sprint(err), "adaptive"):
+			t.Errorf("%v: %v", value, err)
+		case err == nil && k.Controller().Adaptive != (value == true):
+			t.Errorf("%v: %v", value, k.Controller())
+		}
 	}
 }

@@ -84,7 +84,7 @@ func packBools(values []bool) string {
 type Edits struct {
 	Experiences []Edit
 	Metrics     map[string]float64
-	LeftOut     []string `json:"left_out"` // metrics that are no finite numbers
+	LeftOut     []string `json:"left_out"` // what is no finite number, or nobody reads
 }
 
 // Edit is an experience that came back. What is absent was not changed.

@@ -54,6 +54,13 @@ class Wrong:
             exps[0].advantages = [float("nan")] * len(exps[0].action_mask)
         if self.how == "info":
             exps[0].info["set"] = object()
+        if self.how == "reward":
+            exps[0].reward = "x"
+        if self.how == "none left":
+            for e in exps:
+                e.action_mask, e.metrics["bad"] = [False] * len(e.action_mask), "x"
+        if self.how == "dropped":
+            return [], {}
         if self.how == "raise":
             raise ValueError("odd")
         return exps, {}
@@ -61,3 +68,7 @@ class Wrong:
 
 class None_:
     pass
+
+
+def also(exps, n):
+    return exps

@@ -37,6 +37,28 @@ class Edit:
         match self.how:
             case "tokens":
                 first.tokens = [1, 2, 3]
+            case "eid":
+                first.eid.task = "other"
+            case "run":
+                first.eid.run = 7
+            case "no eid":
+                first.eid = None
+            case "logprobs":
+                first.logprobs = [-2.0, 0.0]
+            case "no logprobs":
+                first.logprobs = None
+            case "teacher_logprobs":
+                first.teacher_logprobs = [-2.0, 0.0]
+            case "float":
+                first.advantages = 1.0
+            case "mask":
+                first.action_mask = 1
+            case "none":
+                return None
+            case "ignored":
+                for e in exps:
+                    e.metrics["bad"], e.response_text = "x", "other"
+                return exps, {"m": "3"}
             case "other":
                 return [object()], {}
             case "info":
@@ -88,7 +110,7 @@ def test_only_changes_come_back() -> None:
             {"index": 1, "reward": 9.0, "metrics": {}, "info": {}},
         ],
         "metrics": {"n": 3.0},
-        "left_out": ["odd"],
+        "left_out": ["the metric odd is no finite number"],
     }
     made = classes.kept.all()[0].made
     operators.close()
@@ -99,6 +121,15 @@ def test_only_changes_come_back() -> None:
     ("how", "want"),
     [
         ("tokens", "tokens of experience 1 that it returned"),
+        ("eid", "eid.task of experience 1 that it returned (3/t/0) was changed: ids stay"),
+        ("run", "eid.run of experience 1 that it returned (3/t/0) was changed: ids stay"),
+        ("no eid", "eid.batch of experience 1 that it returned (3/t/0) was changed: ids stay"),
+        ("logprobs", "logprobs of experience 1 that it returned (3/t/0) were changed: they are as recorded"),
+        ("no logprobs", "logprobs of experience 1 that it returned (3/t/0) were changed: they are as recorded"),
+        ("teacher_logprobs", "teacher_logprobs of experience 1 that it returned (3/t/0) were changed"),
+        ("float", "advantages of experience 1 that it returned (3/t/0) are a float: want a number for each token"),
+        ("mask", "action_mask of experience 1 that it returned (3/t/0) is an int: want a number for each token"),
+        ("none", "it returned None: want a list of experiences"),
         ("other", "experience 0 that it returned is a object"),
         ("info", "an entry of info is no JSON"),
     ],
@@ -107,6 +138,70 @@ def test_what_must_not_change_is_told(how: str, want: str) -> None:
     with pytest.raises(Told) as told:
         ask("Edit", how=how)
     assert str(told.value).startswith(want)
+
+
+@pytest.mark.parametrize(("how", "said"), [("reward", "a str"), ("digits", "a str"), ("nan", "nan")])
+def test_a_reward_is_a_finite_number(how: str, said: str) -> None:
+    with pytest.raises(Told) as told:
+        ask("Reward", how=how)
+    assert str(told.value) == (
+        f"reward of experience 0 that it returned (3/t/0) is {said}: want a finite number, or None to take it away"
+    )
+
+
+class Reward(Edit):
+    """Keeps the reward that Edit gives."""
+
+    def process(self, exps: list[Any]) -> Any:
+        exps[0].reward = {"reward": "x", "digits": "1", "nan": float("nan")}[self.how]
+        return exps
+
+
+def test_what_nobody_reads_is_said() -> None:
+    answer = ask("Edit", how="ignored")
+    assert set(answer["left_out"]) == {
+        "the metric m is no finite number",
+        "the metric bad of an experience is no finite number",
+        "the changed response_text of an experience is no part of what is trained",
+    }
+    assert answer["metrics"] == {} and all(e["metrics"] == {} for e in answer["experiences"])
+
+
+class Nothing:
+    def process(self) -> Any:
+        return []
+
+
+class TooMuch:
+    def process(self, exps: Any, n: int) -> Any:
+        return exps
+
+    __call__ = process
+
+
+def nothing() -> Any:
+    return []
+
+
+def too_much(exps: Any, n: int, most: int = 1) -> Any:
+    return exps[:n]
+
+
+@pytest.mark.parametrize("of", [operators, advantages])
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("Nothing", "process of {}.Nothing takes no parameter for the experiences: want process(exps)"),
+        ("TooMuch", "process of {}.TooMuch takes n besides the experiences: arguments are those of the constructor"),
+        ("nothing", "{}.nothing takes no parameter for the experiences: want nothing(exps)"),
+        ("too_much", "{}.too_much lacks its argument n"),
+    ],
+)
+def test_what_takes_other_things_is_told_at_check(of: Any, name: str, want: str) -> None:
+    with pytest.raises(Told) as told:
+        of.describe(f"{__name__}.{name}", {})
+    assert str(told.value) == want.format(__name__)
+    assert of.describe(f"{__name__}.too_much", {"n": 1}) is not None
 
 
 def test_a_coroutine_is_prepared_once() -> None:

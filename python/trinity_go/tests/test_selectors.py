@@ -82,3 +82,58 @@ def test_refused() -> None:
     ):
         selectors.describe("trinity_go.selectors.Rows", {})
     assert selectors.describe(f"{__name__}.Hardest", {}) == {}
+
+
+class Wrong(Hardest):
+    """Does what the entry of kwargs says."""
+
+    def __init__(self, data_source: Any, config: Any) -> None:
+        self.rows: Any = config.kwargs.get("rows")
+        self.state: Any = config.kwargs.get("state")
+        if self.state == "int key":
+            self.state = {"seen": [{3: 1}]}
+
+    def get_indices(self, batch_size: int, return_extra_info: bool = False) -> Any:
+        return self.rows
+
+    def state_dict(self) -> Any:
+        return self.state
+
+
+@pytest.mark.parametrize(
+    ("rows", "state", "want"),
+    [
+        ([1, 0.7], {}, "get_indices returned 0.7, which is a float: want row numbers, from 0"),
+        (["1"], {}, "get_indices returned '1', which is a str: want row numbers, from 0"),
+        (None, {}, "get_indices returned None: want a list of row numbers"),
+        (3, {}, "get_indices returned an int: want a list of row numbers"),
+        ([1], None, "state_dict returned None: want what load_state_dict needs when the run resumes"),
+        (
+            [1],
+            "int key",
+            "its state_dict has the key 3, which is an int: the state is kept as JSON, whose keys are strings",
+        ),
+    ],
+)
+def test_wrong_answers(rows: Any, state: Any, want: str) -> None:
+    with pytest.raises(Told) as told:
+        ask("Wrong", 5, args={"rows": rows, "state": state})
+    assert str(told.value).startswith(want)
+
+
+class Later(Hardest):
+    async def get_indices(self, batch_size: int, return_extra_info: bool = False) -> list[int]:  # type: ignore[override]
+        return []
+
+
+class Needs(Hardest):
+    def __init__(self, data_source: Any, config: Any, most: int) -> None:
+        pass
+
+
+def test_refused_at_check() -> None:
+    with pytest.raises(Told, match="get_indices of .*Later is async: a selector has plain methods"):
+        selectors.describe(f"{__name__}.Later", {})
+    want = "Needs is made with .data_source, config., and its constructor says: missing a required argument: 'most'"
+    with pytest.raises(Told, match=want):
+        selectors.describe(f"{__name__}.Needs", {})

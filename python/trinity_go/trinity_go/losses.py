@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dis
 import importlib
 import inspect
 import numbers
 from array import array
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any, Protocol
 
 from . import names
 from .classes import check_function, kept, library_of, make, parameters
-from .operators import measured, number_of
+from .operators import a_word, check_of, measured, number_of
 from .wire import Told, pack, unpack
 
 # What a loss may take of a step, by the names of its parameters. Other names are those of numbers in info.
@@ -77,9 +79,10 @@ class Loss:
             raise Told(
                 f"{name} takes no {self.of[0]}: a loss takes, by the names of its parameters, {', '.join(OFFERED)}"
             )
+        _check_plain(name, self.call)
         bases = [base.__name__ for base in getattr(self.target, "__mro__", ())]
         self.pairs = bool(getattr(self.target, "pairs", "DPOLossFn" in bases))
-        self.library = library_of(self.target)
+        self.library = _library_of(self.target)
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a question about an optimizer step."""
@@ -94,7 +97,7 @@ class Loss:
         missing = [n for n, p in self.takes.items() if p.default is p.empty and n not in arguments]
         if missing:
             raise Told(f"it takes {missing[0]}, which this step does not have: it has {', '.join(have)}")
-        loss, derivatives, metrics = self._parts(self.call(**arguments, **self.fixed))
+        loss, derivatives, metrics = self._parts(_called(self, arguments))
         if derivatives is None:
             derivatives = step.arrays.derivatives(loss, {n: have[n] for n in _WITH_DERIVATIVES if n in have})
         good, left_out = measured(metrics)
@@ -102,17 +105,17 @@ class Loss:
             "loss": number_of(loss),
             "metrics": good,
             "left_out": left_out,
-            "derivatives": {n: pack(step.packed(d, n)) for n, d in derivatives.items()},
+            "derivatives": {n: pack(step.packed(d, f"the derivatives by {n}")) for n, d in derivatives.items()},
         }
 
     def _parts(self, result: Any) -> tuple[Any, dict[str, Any] | None, dict[str, Any]]:
         """Return the loss, the derivatives if it returned them, and the metrics."""
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
-        if not parts or len(parts) > 3 or not all(isinstance(p, Mapping) for p in parts[1:]):
-            raise Told(
-                'it returned neither a loss, nor (loss, metrics), nor (loss, {"logprob": derivatives}), nor '
-                '(loss, {"logprob": derivatives}, metrics)'
-            )
+        is_loss = [hasattr(p, "__float__") for p in parts[:1]] + [isinstance(p, Mapping) for p in parts[1:]]
+        if len(parts) > 3 or not parts or not all(is_loss):
+            said = _a(result) if parts[0] is result else f"({', '.join(_type(p) for p in parts)})"
+            by = f'{{"{self.of[0]}": derivatives}}'
+            raise Told(f"it returned {said}: want a loss, (loss, metrics), (loss, {by}) or (loss, {by}, metrics)")
         derivatives, metrics = None, {}
         for part in parts[1:]:
             if derivatives is None and any(
@@ -125,6 +128,56 @@ class Loss:
         if unknown:
             raise Told(f"it returned derivatives by {unknown[0]}: want those by {' and '.join(_WITH_DERIVATIVES)}")
         return parts[0], derivatives, metrics
+
+
+def _type(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _a(value: Any) -> str:
+    return "None" if value is None else a_word(type(value).__name__)
+
+
+def _check_plain(name: str, call: Any) -> None:
+    """Refuse a coroutine: a loss is computed while the engine waits."""
+    if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
+        raise Told(f"{name} is async: a loss is a plain function, without await")
+
+
+def _library_of(target: Any) -> str:
+    """Return the library that the modules of a loss import, or else that the loss itself imports where it is called."""
+    owners = inspect.getmro(target) if inspect.isclass(target) else [target]
+    found = {
+        library
+        for owner in owners
+        for function in (vars(owner).values() if inspect.isclass(owner) else [owner])
+        for library in _imported(getattr(inspect.unwrap(function), "__code__", None))
+    }
+    return library_of(target) or next((library for library in ("torch", "numpy") if library in found), "")
+
+
+def _imported(code: CodeType | None) -> set[str]:
+    """Return the packages that a function imports when it is called, with those within it."""
+    if code is None:
+        return set()
+    found = {str(i.argval).partition(".")[0] for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME"}
+    return found.union(*(_imported(part) for part in code.co_consts if isinstance(part, CodeType)))
+
+
+class _Computes(Protocol):
+    library: str
+    fixed: dict[str, Any]
+    call: Callable[..., Any]
+
+
+def _called(of: _Computes, arguments: Mapping[str, Any]) -> Any:
+    """Return what a loss or a term of it returns for streams."""
+    try:
+        return of.call(**arguments, **of.fixed)
+    except (TypeError, AttributeError) as error:
+        if not of.library and "list" in str(error):
+            error.args = (f"{error} (streams are lists: neither the loss nor its module imports torch or numpy)",)
+        raise
 
 
 def _inner(call: Any) -> Any:
@@ -163,24 +216,31 @@ class Step:
             have[name] = self.arrays.row(values, float)
         return have
 
-    def packed(self, derivatives: Any, name: str) -> array[float]:
-        """Return derivatives [sequences, tokens] without their padding."""
-        is_array = hasattr(derivatives, "tolist")
-        rows = derivatives.tolist() if is_array else derivatives
+    def packed(self, values: Any, what: str) -> array[float]:
+        """Return numbers [sequences, tokens] without their padding. what says what they are."""
+        is_array = hasattr(values, "tolist")
+        rows = values.tolist() if is_array else values
+        if not isinstance(rows, Sequence) or isinstance(rows, str):
+            raise Told(f"{what} are {_a(values)}: want a number for each token, [sequences, tokens]")
         if len(rows) != len(self.lengths):
-            raise Told(f"the derivatives by {name} have {len(rows)} rows for {len(self.lengths)} sequences")
+            raise Told(f"{what} have {len(rows)} rows for {len(self.lengths)} sequences")
         out = array("f")
-        for i, (row, n) in enumerate(zip(rows, self.lengths, strict=True)):
+        for i, (given, n) in enumerate(zip(rows, self.lengths, strict=True)):
+            row = given.tolist() if hasattr(given, "tolist") else given
             if not isinstance(row, Sequence) or len(row) not in (n, self.width):
                 got = len(row) if isinstance(row, Sequence) else "no"
-                raise Told(
-                    f"the derivatives by {name} of sequence {i} are {got} numbers, want {n}, or {self.width} with padding"
-                )
-            wrong = None if is_array else next((v for v in row[:n] if not isinstance(v, numbers.Real)), None)
-            if wrong is not None:
-                raise Told(f"the derivatives by {name} of sequence {i} have a {type(wrong).__name__}: want numbers")
-            out.extend(row[:n])
+                raise Told(f"{what} of sequence {i} are {got} numbers, want {n}, or {self.width} with padding")
+            row = row[:n] if is_array else [_number(v) for v in row[:n]]
+            wrong = [v for v in row if not isinstance(v, numbers.Real)]
+            if wrong:
+                raise Told(f"{what} of sequence {i} have {_a(wrong[0])}: want numbers")
+            out.extend(row)
         return out
+
+
+def _number(value: Any) -> Any:
+    """Return a tensor or an array of one number as that number."""
+    return value.tolist() if getattr(value, "shape", None) == () else value
 
 
 class Lists:
@@ -199,7 +259,7 @@ class Lists:
     def derivatives(self, loss: Any, by: Mapping[str, Any]) -> dict[str, Any]:
         raise Told(
             'it returned no derivatives: return (loss, {"logprob": derivatives}), or compute the loss with torch, which its '
-            "module must import"
+            "module or the loss itself must import"
         )
 
 
@@ -262,12 +322,21 @@ class Entropy(Loss):
     """An entropy term, which is subtracted from the loss."""
 
     kind, of = "entropy", ("entropy", "entropy")
+    offered = ("entropy", "logprob", "action_mask", "expert_mask", "step", "loss_agg_mode")
+
+    def __init__(self, name: str, args: Mapping[str, Any]) -> None:
+        super().__init__(name, args)
+        _check_offered(name, {_ALIASES.get(n, n): p for n, p in self.takes.items()}, self.offered)
 
 
-def describe_entropy(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Say nothing more of an entropy term. Raises Told if its arguments are wrong."""
-    Entropy(name, args)
-    return {}
+describe_entropy = check_of(Entropy)
+
+
+def _check_offered(what: str, takes: Mapping[str, inspect.Parameter], offered: Sequence[str]) -> None:
+    """Refuse a parameter without a default that a term of a loss does not get."""
+    for n, p in takes.items():
+        if p.default is p.empty and n not in offered:
+            raise Told(f"{what} takes {n}, which a run does not give it: it gives {', '.join(offered)}")
 
 
 class KL:
@@ -275,6 +344,7 @@ class KL:
 
     # Arguments of the term's weight, which a class need not take.
     WEIGHT = ("kl_coef", "adaptive", "target_kl", "horizon")
+    offered = ("logprob", "ref_logprob", "old_logprob")
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         self.name, self.target = name, names.find(name, "kl")
@@ -291,19 +361,28 @@ class KL:
         else:
             check_function(name, self.target, args, OFFERED)
             self.call, self.fixed = self.target, dict(args)
-        self.takes = parameters(self.call)[0]
-        self.library = library_of(self.target)
+        takes, takes_all = parameters(self.call)
+        self.takes = {n: p for n, p in takes.items() if n not in self.fixed} | (
+            dict.fromkeys(self.offered) if takes_all else {}
+        )
+        what = name if self.call is self.target else f"calculate_kl of {name}"
+        if "logprob" not in self.takes:
+            raise Told(f"{what} takes no logprob: it takes, by the names of its parameters, {', '.join(self.offered)}")
+        _check_plain(name, self.call)
+        _check_offered(what, {n: p for n, p in self.takes.items() if p is not None}, self.offered)
+        self.library = _library_of(self.target)
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a question about an optimizer step."""
         step = Step(question, _ARRAYS[self.library]())
         have = step.given(False)
-        names_of = ("logprob", "ref_logprob", "old_logprob")
-        result = self.call(**{n: have[n] for n in names_of if n in have and n in self.takes}, **self.fixed)
+        result = _called(self, {n: have[n] for n in self.offered if n in have and n in self.takes})
         if isinstance(result, tuple) and len(result) == 2:
             values, by = result
         else:
             values = result
+            if len(getattr(result, "shape", [0] if isinstance(result, list) else [])) == 0:
+                raise Told(f"it returned {_a(result)}: want an estimate for each token, [sequences, tokens]")
             if self.library != "torch":
                 raise Told(
                     "it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch"
@@ -311,21 +390,18 @@ class KL:
             by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]})["logprob"]
         values = values.detach() if hasattr(values, "detach") else values
         return {
-            "values": {"logprob": pack(step.packed(values, "logprob"))},
-            "derivatives": {"logprob": pack(step.packed(by, "logprob"))},
+            "values": {"logprob": pack(step.packed(values, "the estimates"))},
+            "derivatives": {"logprob": pack(step.packed(by, "the derivatives by logprob"))},
         }
 
 
-def describe_kl(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Say nothing more of a KL estimate. Raises Told if its arguments are wrong."""
-    KL(name, args)
-    return {}
+describe_kl = check_of(KL)
 
 
 _KINDS: dict[str, Any] = {"loss": Loss, "kl": KL, "entropy": Entropy}
 
 
 def loss(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer a question {"kind": …, "name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
-    answer: dict[str, Any] = kept.get(_KINDS[question["kind"]], question["name"], question["args"])(question)
+    """Answer a question {"of": …, "name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
+    answer: dict[str, Any] = kept.get(_KINDS[question["of"]], question["name"], question["args"])(question)
     return answer

@@ -23,12 +23,6 @@ _log = logging.getLogger("trinity_go.operators")
 _BY_TOKEN = ("logprobs", "advantages", "returns", "teacher_logprobs")
 
 
-def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Say nothing more of an operator. Raises Told if its arguments are wrong."""
-    Operator(name, args)
-    return {}
-
-
 class Operator:
     """A function, or an instance of a class, with the arguments of a configuration."""
 
@@ -50,6 +44,28 @@ class Operator:
             first = next(iter(parameters(self.target)[0]), "exps")
             check_function(name, self.target, args, [first])
             self.call = functools.partial(self.target, **args)
+        self._check_call()
+
+    def _check_call(self) -> None:
+        """Check that what is called takes experiences, and nothing else."""
+        try:
+            takes = list(inspect.signature(self.call).parameters.values())
+        except (TypeError, ValueError):
+            return
+        what = self.name if self.made is None else f"{getattr(self.call, '__name__', '__call__')} of {self.name}"
+        first = next(
+            (p for p in takes if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)), None
+        )
+        if first is None:
+            raise Told(
+                f"{what} takes no parameter for the experiences: want {what.partition(' ')[0].rpartition('.')[2]}(exps)"
+            )
+        kinds = (first.VAR_POSITIONAL, first.VAR_KEYWORD)
+        lacks = [p.name for p in takes if p is not first and p.default is p.empty and p.kind not in kinds]
+        if lacks and self.made is None:
+            raise Told(f"{what} lacks its argument {lacks[0]}", "args")
+        if lacks:
+            raise Told(f"{what} takes {lacks[0]} besides the experiences: arguments are those of the constructor")
 
     def method_of(self, made: Any) -> Callable[..., Any]:
         """Return the method that gets experiences."""
@@ -89,9 +105,11 @@ class Operator:
     def _answer(self, result: Any, sent: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         exps, metrics = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
         if not isinstance(exps, Iterable) or not isinstance(metrics, Mapping):
-            raise Told(f"it returned a {type(exps).__name__}: want a list of experiences, and a dict of metrics")
-        edits = [_edit(i, e, sent, self.name) for i, e in enumerate(exps)]
+            raise Told(
+                f"it returned {'None' if exps is None else a_word(type(exps).__name__)}: want a list of experiences, and a dict of metrics"
+            )
         numbers, left_out = measured(metrics)
+        edits = [_edit(i, e, sent, self.name, left_out) for i, e in enumerate(exps)]
         return {"experiences": edits, "metrics": numbers, "left_out": left_out}
 
 
@@ -99,14 +117,27 @@ async def _awaited(value: Any) -> Any:
     return await value if isinstance(value, Awaitable) else value
 
 
-def measured(metrics: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
-    """Return the finite numbers among metrics, and the names of the others."""
+def check_of(kind: Callable[[str, Mapping[str, Any]], Any]) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
+    """Return a check that makes one of a kind, which raises Told if its arguments are wrong, and says nothing more of it."""
+
+    def check(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        kind(name, args)
+        return {}
+
+    return check
+
+
+describe = check_of(Operator)
+
+
+def measured(metrics: Mapping[str, Any], of: str = "") -> tuple[dict[str, float], list[str]]:
+    """Return the finite numbers among metrics, and what is said of the others."""
     good: dict[str, float] = {}
     left_out = []
     for name, value in metrics.items():
         number = number_of(value)
         if number is None:
-            left_out.append(str(name))
+            left_out.append(f"the metric {name}{of} is no finite number")
         else:
             good[str(name)] = number
     return good, left_out
@@ -114,6 +145,8 @@ def measured(metrics: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
 
 def number_of(value: Any) -> float | None:
     """Return a finite number; None for anything else."""
+    if isinstance(value, (str, bytes)):
+        return None
     try:
         number = float(value.detach() if hasattr(value, "detach") else value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -141,8 +174,8 @@ def _read(sent: Mapping[str, Any]) -> Experience:
     return e
 
 
-def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Return what was changed in an experience that came back."""
+def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str, left_out: list[str]) -> dict[str, Any]:
+    """Return what was changed in an experience that came back. left_out gets what is said of changes that do not count."""
     at = getattr(e, "__dict__", {}).get("sent_as")
     if at is None:
         raise Told(
@@ -150,28 +183,43 @@ def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str) -> dict[
             "and repeat them"
         )
     was = sent[at]
-    tokens = pack(_list(e.tokens), "i")
-    if tokens != was["tokens"] or e.prompt_length != was["prompt_length"]:
-        raise Told(
-            f"tokens of experience {i} that it returned ({e.eid.rid}) were changed: they are those that the policy sampled"
-        )
+    eid = EID(batch=was["batch"], task=was["task"], run=was["run"], step=was["turn"])
+    which = f"experience {i} that it returned ({eid.rid})"
+    changed = [n for n in ("batch", "task", "run", "step") if getattr(e.eid, n, None) != getattr(eid, n)]
+    if changed:
+        raise Told(f"eid.{changed[0]} of {which} was changed: ids stay those of the rollout")
+    if packed_of(e.tokens, f"tokens of {which}", "i") != was["tokens"] or e.prompt_length != was["prompt_length"]:
+        raise Told(f"tokens of {which} were changed: they are those that the policy sampled")
+    for stream in ("logprobs", "teacher_logprobs"):
+        value = getattr(e, stream)
+        if (None if value is None else packed_of(value, f"{stream} of {which}")) != was.get(stream):
+            raise Told(f"{stream} of {which} were changed: they are as recorded, and no operator computes them again")
     out: dict[str, Any] = {"index": at}
     reward = None if e.reward is None else number_of(e.reward)
+    if e.reward is not None and reward is None:
+        is_float = isinstance(e.reward, float)
+        said = str(e.reward) if is_float else a_word(type(e.reward).__name__)
+        raise Told(f"reward of {which} is {said}: want a finite number, or None to take it away")
     if reward is None and "reward" in was:
         out |= {"reward": None, "reason": f"{name} took it away"}
     elif reward is not None and reward != was.get("reward"):
         out["reward"] = reward
     for stream in ("advantages", "returns"):
         value = getattr(e, stream)
-        if value is not None and (packed := packed_of(value, stream)) != was.get(stream):
+        if value is not None and (packed := packed_of(value, f"{stream} of {which}")) != was.get(stream):
             out[stream] = packed
     if e.action_mask is not None:
-        mask = pack([bool(v) for v in _list(e.action_mask)], "b")
+        mask = pack([bool(v) for v in _list(e.action_mask, f"action_mask of {which}")], "b")
         if mask != was["mask"]:
             out["mask"] = mask
     if (e.truncate_status or "") != was["truncated"]:
         out["truncated"] = e.truncate_status or ""
-    out["metrics"] = {n: v for n, v in measured(e.metrics or {})[0].items() if v != was["metrics"].get(n)}
+    for text, name_of in (("prompt", "prompt_text"), ("response", "response_text")):
+        if (getattr(e, name_of) or "") != was[text]:
+            left_out.append(f"the changed {name_of} of an experience is no part of what is trained")
+    numbers, odd = measured(e.metrics or {}, " of an experience")
+    left_out += odd
+    out["metrics"] = {n: v for n, v in numbers.items() if v != was["metrics"].get(n)}
     out["info"] = {str(n): v for n, v in (e.info or {}).items() if _text(v) != _text(was["info"].get(n, _missing))}
     return out
 
@@ -189,21 +237,28 @@ def _text(value: Any) -> str:
         raise Told(f"an entry of info is no JSON: {error}") from None
 
 
-def packed_of(value: Any, name: str) -> str:
-    """Return numbers of tokens in the form of the wire."""
-    values = _list(value)
+def packed_of(value: Any, name: str, code: str = "f") -> str:
+    """Return numbers of tokens in the form of the wire. name says what they are of."""
+    values = _list(value, name)
     try:
-        return pack(values)
+        return pack(values, code)
     except (TypeError, ValueError, OverflowError):
-        raise Told(f"{name} has {values[0]!r:.40}: want a number for each token of the response") from None
+        odd = next((v for v in values if number_of(v) is None), values[0])
+        raise Told(f"{name} has {odd!r:.40}: want a number for each token of the response") from None
 
 
-def _list(value: Any) -> list[Any]:
+def a_word(word: str) -> str:
+    """Return a word behind its article."""
+    return ("an " if word[0] in "aeiouAEIO" else "a ") + word
+
+
+def _list(value: Any, name: str) -> list[Any]:
     if isinstance(value, array.array):
         return value.tolist()
     values = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(values, (list, tuple)):
-        raise Told(f"it has a {type(value).__name__} where numbers of tokens belong")
+        verb = "is" if name.startswith("action_mask") else "are"
+        raise Told(f"{name} {verb} {a_word(type(value).__name__)}: want a number for each token of the response")
     return list(values)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import operator
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from . import names
+from .operators import a_word
 from .wire import Told, plain
 
 
@@ -58,6 +60,16 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         raise Told(f"{name} is no class: a selector has the methods get_indices, state_dict and load_state_dict")
     if lacks:
         raise Told(f"{name} is no selector: it has no method {' and no '.join(lacks)}")
+    methods = ("get_indices", "feedback", "state_dict", "load_state_dict")
+    later = [m for m in methods if inspect.iscoroutinefunction(getattr(target, m, None))]
+    if later:
+        raise Told(f"{later[0]} of {name} is async: a selector has plain methods, without await")
+    try:
+        inspect.signature(target).bind(None, None)
+    except TypeError as error:
+        raise Told(f"{name} is made with (data_source, config), and its constructor says: {error}") from None
+    except ValueError:  # it has none that can be read
+        pass
     return {}
 
 
@@ -101,8 +113,44 @@ def _chosen(selector: Any, question: Mapping[str, Any]) -> dict[str, Any]:
         if callable(getattr(selector, "feedback", None)):
             selector.feedback(rows, values)
     chosen = [] if question["batch"] is None else selector.get_indices(question["batch"])
+    if not isinstance(chosen, Iterable):
+        raise Told(f"get_indices returned {_a(chosen)}: want a list of row numbers")
+    rows = [_row(row) for row in chosen]
+    return {"rows": rows, "state": _state(selector.state_dict())}
+
+
+def _a(value: Any) -> str:
+    return "None" if value is None else a_word(type(value).__name__)
+
+
+def _row(row: Any) -> int:
     try:
-        state = json.dumps(selector.state_dict(), default=plain, allow_nan=False)
+        return operator.index(row)
+    except TypeError:
+        raise Told(f"get_indices returned {row!r:.40}, which is {_a(row)}: want row numbers, from 0") from None
+
+
+def _state(state: Any) -> Any:
+    """Return a state as a resumed run has it. Raises Told if that is another."""
+    if state is None:
+        raise Told("state_dict returned None: want what load_state_dict needs when the run resumes, such as a dict")
+    odd = next(_keys_that_change(state), None)
+    if odd is not None:
+        raise Told(
+            f"its state_dict has the key {odd!r:.40}, which is {_a(odd)}: the state is kept as JSON, whose keys are strings, and "
+            "load_state_dict would get another"
+        )
+    try:
+        text = json.dumps(state, default=plain, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Told(f"its state_dict is no JSON: {error}") from None
-    return {"rows": [int(row) for row in chosen], "state": json.loads(state)}
+    return json.loads(text)
+
+
+def _keys_that_change(state: Any) -> Iterator[Any]:
+    """Yield the keys of dicts within a state that are no strings."""
+    if isinstance(state, Mapping):
+        yield from (key for key in state if not isinstance(key, str))
+    parts = state.values() if isinstance(state, Mapping) else state if isinstance(state, (list, tuple)) else ()
+    for part in parts:
+        yield from _keys_that_change(part)
