@@ -205,6 +205,13 @@ def test_what_tools_and_environments_say() -> None:
     with pytest.raises(tg.RunError, match=r"^test_front\.Locked: KeyError: .*in reset$") as failed:
         tg.GRPO(environment=Locked, **SMALL).train()
     assert isinstance(failed.value.__cause__, KeyError)
+
+    def weather(city: str) -> str:
+        return city
+
+    made = tg.GRPO(tools=[weather], reward=length, **SMALL)
+    again = tg.Run(made._write(), name="again", weather=weather).train()  # its run.yaml says what it asks
+    assert len(again.steps()) > 0
     with pytest.raises(TypeError, match="two tools have the name length"):
         tg.GRPO(environment=Twice, tools=[length], **SMALL)
 
@@ -295,6 +302,7 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
         ({"dataset": {"a": [1]}}, TypeError, "the dataset is a dict: want a path, a hub name, or rows as dicts"),
         ({"on_error": "ignore"}, ValueError, "on_error is 'ignore': want 'stop' or 'invalid'"),
         ({"bach_size": 3}, TypeError, "bach_size is no argument and no key of a configuration (did you mean batch_size?)"),
+        ({"reward": None, "rewrd": length}, TypeError, "rewrd is no argument and no key of a configuration (did you mean reward?)"),
         ({"rewards": 3}, TypeError, "rewards is no argument and no key of a configuration (did you mean reward?)"),
         ({"dataset": [{"a": 1}, {"a": 1, "b": math.nan}]}, TypeError, "row 1 of the dataset, column b: nan is no value: want"),
         ({"kl_loss_fn": length}, TypeError, "algorithm.kl_loss_fn is the function length: a configuration names functions"),
@@ -605,7 +613,7 @@ def test_interrupts(tmp_path: Path) -> None:
 
 def test_only_the_run_connects() -> None:
     failed: list[str] = []
-    with _caller.Caller(worker.HANDLERS, {}, True, lambda error, line: failed.append(line)) as caller:
+    with _caller.Caller(worker.HANDLERS, True, lambda error, line: failed.append(line)) as caller:
         host, port = caller.address.split(":")
 
         def ask(token: str) -> bytes:

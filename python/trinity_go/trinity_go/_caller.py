@@ -69,12 +69,12 @@ class Caller:
     def __init__(
         self,
         handlers: Mapping[str, wire.Handler],
-        functions: Mapping[str, Any],
         stops: bool,
         failed: Callable[[BaseException, str], None],
+        functions: Mapping[str, Any] | None = None,
     ) -> None:
         self.token = secrets.token_hex(32)
-        self._asker = names.Asker(dict(functions))
+        self._asker = names.Asker(dict(functions or {}))
         self._stops, self._failed = stops, failed
         self._told: set[str] = set()
         self._handlers = {do: self._guarded(handler) for do, handler in handlers.items()}
@@ -151,7 +151,8 @@ class Caller:
         except Exception as another:  # the text of an exception is code of users, too
             reason = f"{type(error).__name__} (and {type(another).__name__} when it was told); {wire.place_of(error)}"
         if "kind" not in question:  # a question that describes a function ends the run by its answer
-            self._failed(error, f"{_who(question)}: {reason}")
+            who = _who(question)
+            self._failed(error, reason if reason.startswith(f"{who}: ") else f"{who}: {reason}")
         if isinstance(error, wire.Told):
             return error
         if not self._stops and (place := wire.place_of(error)) not in self._told:
@@ -175,7 +176,8 @@ class Caller:
 def _who(question: wire.Question) -> str:
     """Return the name of what users have written of a question."""
     if question.get("name", "").removeprefix("caller:") == tools.PLAY:
-        return str(question["args"].get("environment") or ", ".join(question["args"].get("tools", ())))
+        args = question["args"]
+        return str(args.get("environment") or ", ".join(args.get("tools", ()))).replace("caller:", "")
     return str(question.get("name"))
 
 

@@ -90,7 +90,7 @@ def _keys() -> tuple[str, ...]:
 
 def near(name: str, known: Iterable[str]) -> str:
     """Return which of the known names was probably meant; "" if none."""
-    found = difflib.get_close_matches(name, list(known), 1)
+    found = difflib.get_close_matches(name, list(known), 1, 0.75)
     return f" (did you mean {found[0]}?)" if found else ""
 
 

@@ -257,7 +257,7 @@ class Run(_results.Results):
                 if self._on_error == "stop":
                     self.stop()
 
-        return Caller(worker.HANDLERS, self._functions.given, self._on_error == "stop", failed)
+        return Caller(worker.HANDLERS, self._on_error == "stop", failed, self._functions.given)
 
     def _follow(self, child: subprocess.Popen[bytes]) -> str:
         """Show what the run says until it ends. Return its error."""
@@ -413,6 +413,9 @@ class Recipe(Run):
             )
         overlay = config or {}
         _config.check(overlay)
+        settings = [_config.nested(_config.key_of(key, _ARGUMENTS), value) for key, value in keys.items()]
+        for setting in settings:
+            _config.check(setting)
         tools = [tools] if isinstance(tools, str) or callable(tools) else list(tools or ())
         super().__init__({k: v for k, v in overlay.items() if not isinstance(v, Mapping)}, name=name, on_error=on_error)
         path = os.fspath(model)
@@ -439,9 +442,7 @@ class Recipe(Run):
                 held = {"name": "eval", "path": self._dataset(eval_dataset, "eval"), "format": form} | scored
                 made["buffer"]["explorer_input"]["eval_tasksets"] = [held]
         made = _config.merge(made, self._algorithm(loss, advantage, operator))
-        for key, value in keys.items():
-            setting = _config.nested(_config.key_of(key, _ARGUMENTS), value)
-            _config.check(setting)
+        for setting in settings:
             made = _config.merge(made, setting)
         made["python"] = {"path": [os.path.abspath(sys.path[0] or ".")]}
         lengths = {"max_prompt_tokens": 512, "max_response_tokens": 256}  # those of TRL; the program has none
@@ -497,7 +498,7 @@ class Recipe(Run):
             return {"default_workflow_type": self._named("workflow", workflow)}
         if not given and environment is None:
             return {"default_workflow_type": "simple_workflow"}
-        args: dict[str, Any] = {"tools": [self._named("tool", one).removeprefix("caller:") for one in given]}
+        args: dict[str, Any] = {"tools": [self._named("tool", one) for one in given]}
         is_instance = not isinstance(environment, str) and not inspect.isclass(environment)
         if environment is not None and is_instance and (hasattr(environment, "reset") or not callable(environment)):
             raise TypeError(
@@ -510,7 +511,7 @@ class Recipe(Run):
         except Told as error:
             raise TypeError(str(error)) from None
         if environment is not None:
-            args["environment"] = self._named("environment", environment).removeprefix("caller:")
+            args["environment"] = self._named("environment", environment)
         return {"default_workflow_type": f"caller:{tools.PLAY}", "workflow_args": args}
 
     def _algorithm(self, loss: Any, advantage: Any, operator: Any) -> dict[str, Any]:
