@@ -185,8 +185,9 @@ func (p *pythonSelector) columns(names []string) (map[string][]any, error) {
 		for name := range row {
 			others[name] = true
 		}
+		task := trinity.Task{Row: row}
 		for _, name := range names {
-			value, has := row[name]
+			value, has := task.Field(name) // dots lead into nested objects
 			columns[name], found[name] = append(columns[name], value), found[name] || has
 		}
 	}

@@ -42,6 +42,11 @@ class Turns(BaseSelector):
             raise ValueError("no number of rows")
         self.drawn, self.rewards = state["drawn"], state["rewards"]
 
+class Nested(Turns):
+    def __init__(self, data_source, config):
+        data_source.dataset = {"rank": data_source.dataset["is.rank"]}
+        super().__init__(data_source, config)
+
 class Few(Turns):
     def get_indices(self, batch_size):
         return [0]
@@ -133,6 +138,13 @@ func TestPythonRefusals(t *testing.T) {
 		if _, err := s.Next(3); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	nested := ofPython(t, "own_selectors.Nested", map[string]any{"feature_keys": []any{"is.rank"}})()
+	if err := nested.Start(trinitytest.Rows{{"is": map[string]any{"rank": 2}}, {"is": map[string]any{"rank": 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := nested.Next(1); err != nil || len(rows) != 1 || rows[0] != 1 {
+		t.Error(rows, err)
 	}
 	s := ofPython(t, "turns", map[string]any{"feature_keys": []any{"rank", "level"}})()
 	if err := s.Start(trinitytest.Rows{{"rank": 1, "answer": "?"}, {"rank": 2}}); err != nil {
