@@ -1,5 +1,7 @@
 package trinity
 
+import "context"
+
 // Endpoint is an address at which a program in any language calls the model of one rollout, over the
 // OpenAI API. Its calls are recorded, id by id. It ends with the context of [Host.Serve] at the
 // latest.
@@ -25,6 +27,8 @@ type EndpointOptions struct {
 	// also matches slashes. The longest pattern that matches counts. nil is the rollout's own model,
 	// and without any pattern every name is. What other models answer is not recorded.
 	Models map[string]Asker
+	// Score is the task's reward function, which a program asks about replies; nil if there is none.
+	Score func(ctx context.Context, in RewardInput) (Reward, error)
 	// Called is called when a call of a model begins, and Committed when the program commits: nothing is
 	// added to the rollout after that. They must not block, and may be nil.
 	Called, Committed func()

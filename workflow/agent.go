@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (a *agentArgs) runGroup(
 	for _, r := range group {
 		e, broken := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
 			Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, ToolsAreOptional: a.Required == "auto", Models: models,
-			Called: called, Committed: committed,
+			Score: scoring(r), Called: called, Committed: committed,
 		})
 		if err = broken; err != nil {
 			break
@@ -135,6 +136,35 @@ func (a *agentArgs) runGroup(
 		return nil, err
 	}
 	return a.gather(ctx, group, recorded, calls, lastLine(words), err)
+}
+
+// scoring returns the reward function of a rollout, which its program may ask; nil if there is none.
+func scoring(r *trinity.Rollout) func(context.Context, trinity.RewardInput) (trinity.Reward, error) {
+	if r.Reward == nil {
+		return nil
+	}
+	return func(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+		in.Task, in.Host = r.Task, r.Host
+		if asked, err := r.Task.Messages(""); err == nil && len(in.Messages) == 1 { // the reply alone
+			in.Messages = append(asked, in.Messages...)
+		}
+		in.Truth, in.Prompt = cmp.Or(in.Truth, r.Task.Truth()), cmp.Or(in.Prompt, promptOf(in.Messages))
+		score := func(ctx context.Context) (trinity.Reward, error) { return r.Reward.Score(ctx, in) }
+		if r.Grade == nil {
+			return score(ctx)
+		}
+		return r.Grade(ctx, score)
+	}
+}
+
+// promptOf returns the last question of a chat.
+func promptOf(messages []trinity.Message) string {
+	for _, m := range slices.Backward(messages) {
+		if m.Role == "user" {
+			return m.Content
+		}
+	}
+	return ""
 }
 
 // gather returns the experiences of rollouts, with their rewards. ended is the error of the program, and calls are

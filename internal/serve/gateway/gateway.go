@@ -170,6 +170,7 @@ func (g *Gateway) Handler() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, maxControl, act) })
 	}
 	mux.HandleFunc("POST /v1/logprobs", g.scoreTokens)
+	mux.HandleFunc("POST /v1/score", askReward)
 	mux.HandleFunc("POST /v1/sequence", func(w http.ResponseWriter, r *http.Request) { control(w, r, maxMessages, (*session).showSequence) })
 	return web.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" {

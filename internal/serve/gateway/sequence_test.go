@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -120,6 +122,42 @@ func TestGivenTokensAreScored(t *testing.T) {
 	}
 	if status, _ := e.ask("/logprobs", `{"tokens":[1,2]}`); status != http.StatusConflict {
 		t.Errorf("after the end: %d", status)
+	}
+}
+
+// A program may ask the task's reward function. What that cannot score has no reward, and never 0.
+func TestTheRewardFunctionIsAsked(t *testing.T) {
+	score := func(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+		switch in.Response {
+		case "broken":
+			return trinity.Reward{}, errors.New("it broke")
+		case "odd":
+			return trinity.InvalidReward("no number"), nil
+		}
+		n := float64(len(in.Messages))
+		return trinity.NewReward(map[string]float64{"messages": n, "truth": float64(len(in.Truth))}), nil
+	}
+	for _, c := range []struct {
+		score  func(context.Context, trinity.RewardInput) (trinity.Reward, error)
+		body   string
+		status int
+		want   string
+	}{
+		{score, `{"response":"a","truth":"bc"}`, 200, `{"reward":3,"parts":{"messages":1,"truth":2}}`},
+		{score, `{"response":"a","prompt":"q"}`, 200, `"reward":2`},
+		{score, `{"response":"","messages":[{"role":"system","content":"s"},{"role":"user","content":"q"}]}`, 200, `"reward":3`},
+		{score, `{"response":"odd"}`, 200, `{"reward":null,"reason":"no number"}`},
+		{score, `{"response":"broken"}`, 200, `{"reward":null,"reason":"it broke"}`},
+		{score, `{}`, 400, "it is the reply to score"},
+		{score, `{"response":1}`, 400, "response has a value of another type"},
+		{score, `{"response":"a","answer":"b"}`, 400, "answer"},
+		{score, `{"response":"a","messages":"q"}`, 400, "messages"},
+		{nil, `{"response":"a"}`, 400, "set default_reward_fn_type"},
+	} {
+		e := spoken(t, trinity.EndpointOptions{Score: c.score})
+		if status, text := e.ask("/score", c.body); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d %s, want %s", c.body, status, text, c.want)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ class Endpoint:
     def __init__(self) -> None:
         self.posted: list[tuple[str, str, Any]] = []  # key, path and body
         self.calls: dict[str, int] = {}
+        self.scored: dict[str, Any] = {"reward": 0.75, "parts": {"a": 0.5, "b": 0.25}}
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -49,6 +50,9 @@ class Endpoint:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def answer(self, key: str, path: str, body: Any) -> tuple[int, Any]:
+        if path == "/score":
+            self.posted.append((key, path, body))
+            return 200, self.scored
         if path == "/chat/completions":
             if body["model"] == "judge":
                 return 400, {"error": {"message": "the judge is away"}}
@@ -257,11 +261,15 @@ def test_an_auxiliary_model_that_fails(endpoint: Endpoint) -> None:
 
 
 def test_a_reward_function_of_the_program(endpoint: Endpoint) -> None:
-    with pytest.raises(
-        Told, match=r"^the reward function own_reward is the program's, and a class in Python calls one"
-    ):
-        ask(endpoint, Simple, reward_fn="own_reward")
+    assert ask(endpoint, Simple, reward_fn="own_reward") == {"answer": {"scored": [True]}}
+    (key, path, asked), (_, _, posted) = endpoint.posted
+    assert (key, path, asked["response"]) == ("0", "/score", "I am 0")
+    assert posted["experiences"][0]["reward"] == 0.75
     assert ask(endpoint, Later, reward_fn="own_reward") == {"answer": {"scored": [True]}}
+    endpoint.scored = {"reward": None, "reason": "it cannot tell"}
+    with pytest.raises(Told, match="^own_reward: it cannot tell$") as told:
+        ask(endpoint, Simple, reward_fn="own_reward")
+    assert told.value.kind == "reward"
 
 
 def test_described() -> None:

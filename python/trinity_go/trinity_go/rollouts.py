@@ -259,7 +259,7 @@ class _Rollouts:
             try:
                 task.reward_fn = names.find(name, "reward") if ":" in name else REWARD_FUNCTIONS.get(name)
             except ValueError:  # nobody has registered it: the program has it
-                task.reward_fn = _built_in(name)
+                task.reward_fn = _built_in(name, self.first)
         return task
 
     def _reset(self, task: Any) -> Any:
@@ -323,16 +323,22 @@ class _Rollouts:
         return [one is not None for one in results]
 
 
-def _built_in(name: str) -> Any:
-    """Return a class of Trinity-RFT for a reward function of the program, which only says what is wrong."""
+def _built_in(name: str, assignment: Mapping[str, Any]) -> Any:
+    """Return a class of Trinity-RFT that asks the run about replies, whose reward function this is."""
 
     def init(self: Any, **kwargs: Any) -> None:
-        raise Told(
-            f"the reward function {name} is the program's, and a class in Python calls one in Python: name a class in "
-            "default_reward_fn_type"
-        )
+        """The run has the arguments."""
 
-    return type(name, (RewardFn,), {"__init__": init})
+    def call(self: Any, response: str, prompt: Any = "", truth: Any = "", **kwargs: Any) -> dict[str, float]:
+        body: dict[str, Any] = {"response": response, "truth": "" if truth is None else str(truth)}
+        body |= {"messages": prompt} if isinstance(prompt, list) else {"prompt": str(prompt or "")}
+        answer = ask(assignment["base_url"], assignment["api_key"], "/score", body)
+        if answer["reward"] is None:
+            raise Told(f"{name}: {answer.get('reason', 'no reward')}", kind="reward")
+        parts: dict[str, float] = answer.get("parts") or {}
+        return parts if math.isclose(sum(parts.values()), answer["reward"]) and parts else {name: answer["reward"]}
+
+    return type(name, (RewardFn,), {"__init__": init, "__call__": call})
 
 
 def _reward(value: Any) -> tuple[dict[str, Any] | None, str]:
