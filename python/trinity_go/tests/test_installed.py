@@ -123,3 +123,45 @@ def test_these_tests_with_torch() -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "skipped" not in done.stdout, done.stdout
+
+
+TRL = """
+import json
+from trl import rewards as theirs
+from trinity_go import rewards
+texts = ["The answer is $\\\\frac{1}{2}$", "<think>\\nhalf\\n</think>\\n0.5", "0.25 0.25 0.25 0.25", ""]
+own = {
+    "short": theirs.get_soft_overlong_punishment(max_completion_len=8, soft_punish_cache=4),
+    "repeated": theirs.get_repetition_penalty_reward(ngram_size=2, max_penalty=-1.0),
+}
+__import__("sys").modules["of_mine"] = module = type(json)("of_mine")
+module.__dict__.update(own)
+row = {"solution": "$\\\\frac{1}{2}$"}
+replies = [
+    {"messages": [{"role": "user", "content": "1/2?"}], "response": text, "row": row, "completion_ids": [1, 2] * (2 * i)}
+    for i, text in enumerate(texts)
+]
+out = {}
+for name in ("trl.rewards.accuracy_reward", "trl.rewards.think_format_reward", "of_mine.short", "of_mine.repeated"):
+    answers = rewards.reward({"name": name, "args": {}, "replies": replies})["answers"]
+    function = own.get(name.rpartition(".")[2]) or getattr(theirs, name.rpartition(".")[2])
+    completions = [[{"role": "assistant", "content": text}] for text in texts]
+    want = function(completions=completions, completion_ids=[r["completion_ids"] for r in replies], solution=[row["solution"]] * 4)
+    out[name] = [[answer["reward"] for answer in answers], want]
+print(json.dumps(out))
+"""
+
+
+def test_functions_of_trl() -> None:
+    """They give the values that they give when they are called."""
+    done = subprocess.run(
+        [PYTHON, "-c", TRL],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    values = json.loads(done.stdout.splitlines()[-1])
+    assert all(got == want for got, want in values.values()), values
+    assert len({v for got, _ in values.values() for v in got}) > 3

@@ -84,6 +84,14 @@ def trl_parts(completions: Any, log_metric: Any, **kwargs: Any) -> list[Any]:
     return [{"a": 0.25}]
 
 
+def by_ids(completion_ids: Any, **kwargs: Any) -> list[float]:
+    return [float(len(ids)) for ids in completion_ids]
+
+
+def by_own_ids(completion_ids: Any, completion: str) -> float:
+    return float(len(completion_ids))
+
+
 def trl_none(completions: Any, **kwargs: Any) -> list[Any]:
     return [None]
 
@@ -117,6 +125,8 @@ def score(name: str, **args: Any) -> Any:
         ("Weighed", {"weight": 0.5}, {"reward": 1.5, "parts": {"right": 0.5, "asked": 1.0}}),
         ("Own", {}, {"reward": 2.0, "parts": {"asked": 1.0, "response": 1.0}}),
         ("by_trl", {}, {"reward": 2.2, "parts": {"step_5": 5.0}}),
+        ("by_ids", {}, {"reward": 2.0}),
+        ("by_own_ids", {}, {"reward": 2.0}),
         ("trl_parts", {}, {"reward": 0.25, "parts": {"a": 0.25, "speed": 100.0}}),
         ("trl_none", {}, {"reward": None, "reason": f"{__name__}.trl_none returned None"}),
         ("nothing", {}, {"reward": None, "reason": f"{__name__}.nothing returned None"}),
@@ -210,3 +220,5 @@ def test_a_function_of_trl_compares_a_group() -> None:
     assert answer == {"answers": [{"reward": 0.0}, {"reward": 1.0}, {"reward": 0.0}]}
     assert rewards.describe(f"{__name__}.longest", {})["takes_group"]
     assert not rewards.describe(f"{__name__}.right", {})["takes_group"]
+    assert rewards.describe(f"{__name__}.by_ids", {})["takes_group"]
+    assert not rewards.describe(f"{__name__}.by_own_ids", {})["takes_group"]

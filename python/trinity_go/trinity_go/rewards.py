@@ -7,7 +7,7 @@ import inspect
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +35,13 @@ OFFERED = {
 }
 
 
+def _takes_group(takes: Container[str]) -> bool:
+    """Report whether these are parameters of a function of TRL, which scores the replies of a group together."""
+    if "completions" in takes or "prompts" in takes:
+        return True
+    return "completion_ids" in takes and not any(name in takes for name in OFFERED if name != "completion_ids")
+
+
 # What a function of TRL may take beside the columns.
 FOR_GROUPS = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")
 
@@ -50,7 +57,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         "doc": inspect.getdoc(target) or "",
         "signature": str(_signature(takes)),
         "is_class": inspect.isclass(target),
-        "takes_group": "completions" in _parameters(takes)[0],
+        "takes_group": _takes_group(_parameters(takes)[0]),
     }
 
 
@@ -107,7 +114,7 @@ class Scorer:
     def arguments(self, replies: Sequence[Mapping[str, Any]], parts: dict[str, float]) -> dict[str, Any]:
         question = replies[0]
         row = question.get("row") or {}
-        if "completions" in self.takes:
+        if _takes_group(self.takes):
             return self._named({name: [(r.get("row") or {}).get(name) for r in replies] for name in row} | {
                 "prompts": [r["messages"][:-1] for r in replies],
                 "completions": [[{"role": "assistant", "content": r["response"]}] for r in replies],
@@ -136,7 +143,7 @@ class Scorer:
         missing = [p.name for p in self.takes.values() if p.default is p.empty and p.name not in arguments]
         if missing:
             columns = ", ".join(replies[0].get("row") or {}) or "none"
-            offered = ", ".join(FOR_GROUPS if "completions" in self.takes else OFFERED)
+            offered = ", ".join(FOR_GROUPS if _takes_group(self.takes) else OFFERED)
             raise Told(f"it takes {missing[0]}, which is no column ({columns}) and nothing of the run ({offered})")
         result = self.call(**arguments)
         if inspect.isawaitable(result):
@@ -148,7 +155,7 @@ class Scorer:
 
     def answers(self, result: Any, parts: dict[str, float], count: int) -> list[dict[str, Any]]:
         """Return results in the form of the wire."""
-        if "completions" not in self.takes:
+        if not _takes_group(self.takes):
             return [self.answer(result, parts)]
         if not isinstance(result, (list, tuple)) and getattr(result, "ndim", 0) != 1:
             raise Told(f"it returned a {type(result).__name__} for a list of completions: want a list of numbers")
