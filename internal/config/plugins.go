@@ -137,6 +137,10 @@ func (p pluginCheck) placed(e registry.ArgError, of *registry.Catalog, plugin, n
 	case strings.HasPrefix(e.Key, plugin+"."):
 		return p.errorFor(own, e.Message, e.Hint), p.IsSet(own)
 	case e.Key != "" && p.IsSet(own):
+		if e.Hint == "" && strings.HasPrefix(e.Message, "wants ") {
+			e.Hint = fmt.Sprintf("it is of the plug-in %s itself; %s: %s, with class and args in %s, gives the class its own argument %s",
+				plugin, lastKey(nameKey), plugin, lastKey(argsKey), e.Key)
+		}
 		return p.errorFor(own, e.Message, e.Hint), true
 	}
 	if e.Hint == "" {

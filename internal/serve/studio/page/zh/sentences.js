@@ -3,6 +3,10 @@
 
 /** @type {Record<string, string>} */
 export const sentences = {
+  "entropy term": "熵项",
+  "args.adaptive: %v is neither true nor false": "args.adaptive：%v 既不是 true 也不是 false",
+  "policy loss": "策略损失",
+  "it is of the plug-in %s itself; %s: %s, with class and args in %s, gives the class its own argument %s": "此键属于插件 %s 本身；用 %s: %s，并在 %s 中写 class 和 args，可以把类自己的参数 %s 交给它",
   "the %s of a module is not asked, because a built-in one has its name: python:NAME asks for it": "不会调用模块中的 %s，因为内置项已有此名：用 python:NAME 来调用它",
   "%s: the stage hands on the model that it began with": "%s：该阶段交出它开始时的模型",
   "name one as monitors have it, for example eval/%s/…": "请按监视器中的写法指明一个，例如 eval/%s/…",
