@@ -582,8 +582,10 @@ def test_interrupts(tmp_path: Path) -> None:
     small = {**SMALL, "model": str(MODEL), "steps": 100_000}
     (tmp_path / "script.py").write_text(
         textwrap.dedent(f"""
-        import sys
+        import signal, sys
         import trinity_go as tg
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
 
         def length(completion):
             return len(completion)
