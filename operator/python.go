@@ -32,14 +32,8 @@ type pythonOperator struct {
 
 // Validate checks that the class exists and takes the arguments.
 func (p *pythonOperator) Validate() error {
-	if p.Class == "" {
-		return nil // the tag required reports it
-	}
-	if p.Args == nil {
-		p.Args = map[string]any{}
-	}
-	_, err := p.Python.Describe("operator", p.Class, p.Args)
-	return bridge.Keyed(err)
+	_, err := p.Python.Check("operator", p.Class, &p.Args)
+	return err
 }
 
 // Open gives the operator what a run offers.

@@ -38,15 +38,9 @@ type pythonClass struct {
 
 // Validate checks that the function exists and takes the arguments.
 func (p *pythonClass) Validate() error {
-	if p.Class == "" {
-		return nil // the tag required reports it
-	}
-	if p.Args == nil {
-		p.Args = map[string]any{}
-	}
-	is, err := p.Python.Describe("reward", p.Class, p.Args)
+	is, err := p.Python.Check("reward", p.Class, &p.Args)
 	p.takesGroup = is.TakesGroup
-	return bridge.Keyed(err)
+	return err
 }
 
 // Form returns the plug-in of the function's form.

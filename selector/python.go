@@ -45,14 +45,8 @@ var pythonSelectors atomic.Int64
 
 // Validate checks that the class is a selector.
 func (p *pythonSelector) Validate() error {
-	if p.Class == "" {
-		return nil // the tag required reports it
-	}
-	if p.Args == nil {
-		p.Args = map[string]any{}
-	}
-	_, err := p.Python.Describe("selector", p.Class, p.Args)
-	return bridge.Keyed(err)
+	_, err := p.Python.Check("selector", p.Class, &p.Args)
+	return err
 }
 
 // Open gives the selector what a run offers.
@@ -161,10 +155,7 @@ func (p *pythonSelector) ask(batch *int) ([]int, error) {
 func (p *pythonSelector) told() [][2]any {
 	all := [][2]any{}
 	for _, rewards := range p.feedback {
-		rows, values := []int{}, []float64{}
-		for row := range rewards {
-			rows = append(rows, row)
-		}
+		rows, values := slices.AppendSeq([]int{}, maps.Keys(rewards)), []float64{}
 		slices.Sort(rows)
 		for _, row := range rows {
 			values = append(values, rewards[row])

@@ -43,17 +43,12 @@ type pythonWorkflow struct {
 	Auxiliary []string       `yaml:"auxiliary_models" doc:"its auxiliary models, by their names in explorer.auxiliary_models, in this order"`
 	Python    bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 	agentArgs `yaml:",inline"`
-
-	is bridge.Described // what it says of itself; nothing where no code of users may run
 }
 
 // Validate checks that the class exists and takes the arguments.
 func (p *pythonWorkflow) Validate() error {
 	if p.Class == "" {
 		return nil // the tag required reports it
-	}
-	if p.Args == nil {
-		p.Args = map[string]any{}
 	}
 	if p.auxiliary = p.Auxiliary; len(p.Auxiliary) > 0 {
 		models := map[string]string{"*": trinity.PolicyAsker}
@@ -66,10 +61,9 @@ func (p *pythonWorkflow) Validate() error {
 	if err := p.agentArgs.Validate(); err != nil {
 		return err
 	}
-	var err error
-	p.is, err = p.Python.Describe("workflow", p.Class, p.Args)
-	p.Steps = p.Steps || p.is.Steps
-	return bridge.Keyed(err)
+	is, err := p.Python.Check("workflow", p.Class, &p.Args)
+	p.Steps = p.Steps || is.Steps
+	return err
 }
 
 // Requires implements [trinity.Requirer].

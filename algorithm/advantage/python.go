@@ -35,14 +35,8 @@ type pythonAdvantage struct {
 
 // Validate checks that the class exists and takes the arguments.
 func (p *pythonAdvantage) Validate() (err error) {
-	if p.Class == "" {
-		return nil // the tag required reports it
-	}
-	if p.Args == nil {
-		p.Args = map[string]any{}
-	}
-	p.is, err = p.Python.Describe("advantage", p.Class, p.Args)
-	return bridge.Keyed(err)
+	p.is, err = p.Python.Check("advantage", p.Class, &p.Args)
+	return err
 }
 
 // Open gives the function what a run offers; nil in a rehearsal, which starts no program.

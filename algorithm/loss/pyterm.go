@@ -28,14 +28,8 @@ func newPythonTerm() pythonTerm { return pythonTerm{Timeout: 60, Python: bridge.
 // describe checks that the class exists, is of the kind, for which people have a word, and takes the arguments.
 func (p *pythonTerm) describe(kind, word string) (err error) {
 	p.who = word + " " + p.Class
-	if p.Class == "" {
-		return nil // the tag required reports it
-	}
-	if p.Args == nil {
-		p.Args = map[string]any{}
-	}
-	p.is, err = p.Python.Describe(kind, p.Class, p.Args)
-	return bridge.Keyed(err)
+	p.is, err = p.Python.Check(kind, p.Class, &p.Args)
+	return err
 }
 
 // Open gives the term what a run offers.

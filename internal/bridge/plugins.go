@@ -197,16 +197,23 @@ func (p *Plugins) ask(name string, question map[string]any) (d Described, err er
 	return answer.Is, err
 }
 
-// Keyed returns an error of Describe behind the key that it is about: that of an argument, or class.
-func Keyed(err error) error {
+// Check describes the class that a plug-in's arguments name, and checks the arguments that it takes. An error begins with
+// the key that is wrong: that of an argument, or class.
+func (p *Plugins) Check(kind, class string, args *map[string]any) (d Described, err error) {
+	if class == "" {
+		return d, nil // the tag required reports it
+	}
+	if *args == nil {
+		*args = map[string]any{}
+	}
+	if d, err = p.Describe(kind, class, *args); err == nil {
+		return d, nil
+	}
 	key := "class"
 	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Key != "" {
 		key = told.Key
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", key, err)
-	}
-	return err
+	return d, fmt.Errorf("%s: %w", key, err)
 }
 
 // minSecret is the least length of a secret, in bytes: a shorter one may be a part of any word.

@@ -101,7 +101,7 @@ def ask(endpoint: Endpoint, target: Any, runs: int = 1, args: Any = None, **more
         "name": f"{__name__}.{target.__name__}", "args": args or {},
         "assignments": [endpoint.assignment(run, **more) for run in range(runs)],
     }  # fmt: skip
-    answer = rollouts.rollout(question) if runs == 1 else rollouts.group(question)
+    answer = rollouts.rollout(question)
     return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 
 

@@ -11,20 +11,10 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from . import names
-from .describe import check_arguments, defaults, meant
+from .describe import check_arguments, defaults, meant, parameters
 from .wire import Told, loaded
 
 T = TypeVar("T")
-
-
-def parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
-    """Return the parameters that have names, and whether the target takes any other name, too."""
-    try:
-        takes = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
-        return {}, True
-    named = {p.name: p for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    return named, any(p.kind is p.VAR_KEYWORD for p in takes)
 
 
 def make(name: str, target: Any, args: Mapping[str, Any]) -> Any:

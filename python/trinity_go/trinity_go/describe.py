@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import names, plugin_dirs
-from .wire import Told
+from .wire import Told, a_word
 
 # What a check of a kind gets: the name, and the arguments of the configuration. It raises Told if they are wrong.
 Check = Callable[[str, Mapping[str, Any]], dict[str, Any]]
@@ -52,14 +52,10 @@ def describe(question: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[s
     target = names.find(name, kind)
     base = base_of(target)
     if base is not None and kind and BASES[base] != kind:
-        raise Told(f"{name} is {_a(base)}, and {KEYS[kind]}")
+        raise Told(f"{name} is {a_word(base)}, and {KEYS[kind]}")
     kind = kind or (BASES[base] if base else "")
     own = checks[kind](name, question["args"]) if kind in checks and question["args"] is not None else {}
     return {"is": about(target) | {"kind": kind} | own | {"files": files(), "failed": names.failures()}}
-
-
-def _a(word: str) -> str:
-    return ("an " if word[0] in "AEIO" else "a ") + word
 
 
 def base_of(target: Any) -> str | None:
@@ -104,6 +100,18 @@ def signature(target: Any) -> inspect.Signature:
         return inspect.signature(target)
     except (TypeError, ValueError):
         return inspect.Signature([inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
+
+
+def parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Return the parameters that have names, and whether the target takes any other name, too."""
+    takes = signature(target).parameters.values()
+    named = {p.name: p for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return named, any(p.kind is p.VAR_KEYWORD for p in takes)
+
+
+def needs_places(target: Any) -> bool:
+    """Report whether a target takes a parameter by its place alone."""
+    return any(p.kind is p.POSITIONAL_ONLY and p.default is p.empty for p in signature(target).parameters.values())
 
 
 def defaults(target: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from types import CodeType
 from typing import Any, Protocol
 
 from . import names
-from .classes import check_function, kept, library_of, make, parameters
-from .operators import a_word, check_of, measured, number_of
-from .wire import Told, pack, unpack
+from .classes import check_function, kept, library_of, make
+from .describe import parameters
+from .operators import check_of, measured
+from .wire import Told, number_of, pack, type_of, unpack
 
 # What a loss may take of a step, by the names of its parameters. Other names are those of numbers in info.
 OFFERED = {
@@ -113,7 +114,7 @@ class Loss:
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
         is_loss = [hasattr(p, "__float__") for p in parts[:1]] + [isinstance(p, Mapping) for p in parts[1:]]
         if len(parts) > 3 or not parts or not all(is_loss):
-            said = _a(result) if parts[0] is result else f"({', '.join(_type(p) for p in parts)})"
+            said = type_of(result) if parts[0] is result else f"({', '.join(_type(p) for p in parts)})"
             by = f'{{"{self.of[0]}": derivatives}}'
             raise Told(f"it returned {said}: want a loss, (loss, metrics), (loss, {by}) or (loss, {by}, metrics)")
         derivatives, metrics = None, {}
@@ -132,10 +133,6 @@ class Loss:
 
 def _type(value: Any) -> str:
     return "None" if value is None else type(value).__name__
-
-
-def _a(value: Any) -> str:
-    return "None" if value is None else a_word(type(value).__name__)
 
 
 def _check_plain(name: str, call: Any) -> None:
@@ -221,7 +218,7 @@ class Step:
         is_array = hasattr(values, "tolist")
         rows = values.tolist() if is_array else values
         if not isinstance(rows, Sequence) or isinstance(rows, str):
-            raise Told(f"{what} are {_a(values)}: want a number for each token, [sequences, tokens]")
+            raise Told(f"{what} are {type_of(values)}: want a number for each token, [sequences, tokens]")
         if len(rows) != len(self.lengths):
             raise Told(f"{what} have {len(rows)} rows for {len(self.lengths)} sequences")
         out = array("f")
@@ -233,7 +230,7 @@ class Step:
             row = row[:n] if is_array else [_number(v) for v in row[:n]]
             wrong = [v for v in row if not isinstance(v, numbers.Real)]
             if wrong:
-                raise Told(f"{what} of sequence {i} have {_a(wrong[0])}: want numbers")
+                raise Told(f"{what} of sequence {i} have {type_of(wrong[0])}: want numbers")
             out.extend(row)
         return out
 
@@ -382,7 +379,7 @@ class KL:
         else:
             values = result
             if len(getattr(result, "shape", [0] if isinstance(result, list) else [])) == 0:
-                raise Told(f"it returned {_a(result)}: want an estimate for each token, [sequences, tokens]")
+                raise Told(f"it returned {type_of(result)}: want an estimate for each token, [sequences, tokens]")
             if self.library != "torch":
                 raise Told(
                     "it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch"

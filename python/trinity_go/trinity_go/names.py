@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from . import plugin_dirs
-from .wire import Told, cut, files_of, place_of
+from .wire import Told, a_word, cut, files_of, place_of
 
 _lock = threading.RLock()
 _files: dict[str, ModuleType] = {}
@@ -87,13 +87,9 @@ def registered(name: str, kind: str = "") -> Any:
     where = ", ".join(plugin_dirs.folders())
     if not where:
         raise Told(f"{name}: want package.module.{name} or file.py:{name}")
-    said = f"no module in {where} registers {_a(kind or 'class')} {name}"
+    said = f"no module in {where} registers {a_word(kind or 'class')} {name}"
     said += f": registered are {', '.join(own)}" if own else ""
     raise Told("; ".join([said, *(_failure(path, error) for path, error in failed.items())]))
-
-
-def _a(word: str) -> str:
-    return ("an " if word[0] in "aeio" else "a ") + word
 
 
 def _of_name(name: str) -> tuple[ModuleType, str, str]:

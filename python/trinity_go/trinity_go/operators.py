@@ -9,15 +9,15 @@ import functools
 import inspect
 import json
 import logging
-import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import names
-from .classes import check_function, kept, make, parameters
+from .classes import check_function, kept, make
 from .compat.experience import EID, Experience
-from .wire import Told, pack, plain, unpack
+from .describe import parameters
+from .wire import Told, number_of, pack, plain, type_of, unpack
 
 _log = logging.getLogger("trinity_go.operators")
 _BY_TOKEN = ("logprobs", "advantages", "returns", "teacher_logprobs")
@@ -105,9 +105,7 @@ class Operator:
     def _answer(self, result: Any, sent: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         exps, metrics = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
         if not isinstance(exps, Iterable) or not isinstance(metrics, Mapping):
-            raise Told(
-                f"it returned {'None' if exps is None else a_word(type(exps).__name__)}: want a list of experiences, and a dict of metrics"
-            )
+            raise Told(f"it returned {type_of(exps)}: want a list of experiences, and a dict of metrics")
         numbers, left_out = measured(metrics)
         edits = [_edit(i, e, sent, self.name, left_out) for i, e in enumerate(exps)]
         return {"experiences": edits, "metrics": numbers, "left_out": left_out}
@@ -141,17 +139,6 @@ def measured(metrics: Mapping[str, Any], of: str = "") -> tuple[dict[str, float]
         else:
             good[str(name)] = number
     return good, left_out
-
-
-def number_of(value: Any) -> float | None:
-    """Return a finite number; None for anything else."""
-    if isinstance(value, (str, bytes)):
-        return None
-    try:
-        number = float(value.detach() if hasattr(value, "detach") else value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _read(sent: Mapping[str, Any]) -> Experience:
@@ -198,7 +185,7 @@ def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str, left_out
     reward = None if e.reward is None else number_of(e.reward)
     if e.reward is not None and reward is None:
         is_float = isinstance(e.reward, float)
-        said = str(e.reward) if is_float else a_word(type(e.reward).__name__)
+        said = str(e.reward) if is_float else type_of(e.reward)
         raise Told(f"reward of {which} is {said}: want a finite number, or None to take it away")
     if reward is None and "reward" in was:
         out |= {"reward": None, "reason": f"{name} took it away"}
@@ -247,18 +234,13 @@ def packed_of(value: Any, name: str, code: str = "f") -> str:
         raise Told(f"{name} has {odd!r:.40}: want a number for each token of the response") from None
 
 
-def a_word(word: str) -> str:
-    """Return a word behind its article."""
-    return ("an " if word[0] in "aeiouAEIO" else "a ") + word
-
-
 def _list(value: Any, name: str) -> list[Any]:
     if isinstance(value, array.array):
         return value.tolist()
     values = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(values, (list, tuple)):
         verb = "is" if name.startswith("action_mask") else "are"
-        raise Told(f"{name} {verb} {a_word(type(value).__name__)}: want a number for each token of the response")
+        raise Told(f"{name} {verb} {type_of(value)}: want a number for each token of the response")
     return list(values)
 
 

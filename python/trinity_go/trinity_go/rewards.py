@@ -13,7 +13,7 @@ from typing import Any
 
 from . import names, said
 from .classes import kept
-from .describe import meant
+from .describe import meant, needs_places, parameters, signature
 from .wire import Told, cut
 
 _log = logging.getLogger("trinity_go.rewards")
@@ -55,32 +55,18 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     takes = target.__call__ if inspect.isclass(target) else target
     return {
         "doc": inspect.getdoc(target) or "",
-        "signature": str(_signature(takes)),
+        "signature": str(signature(takes)),
         "is_class": inspect.isclass(target),
-        "takes_group": _takes_group(_parameters(takes)[0]),
+        "takes_group": _takes_group(parameters(takes)[0]),
     }
-
-
-def _signature(target: Any) -> inspect.Signature:
-    try:
-        return inspect.signature(target)
-    except (TypeError, ValueError):
-        return inspect.Signature([inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
-
-
-def _parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
-    """Return the parameters that have names, and whether the target takes any other name, too."""
-    takes = _signature(target).parameters.values()
-    named = {p.name: p for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    return named, any(p.kind is p.VAR_KEYWORD for p in takes)
 
 
 def _check(name: str, target: Any, args: Mapping[str, Any]) -> None:
     """Check the arguments of a configuration against those that a class or a function takes."""
-    takes, takes_all = _parameters(target)
+    takes, takes_all = parameters(target)
     if inspect.isclass(target) and not any("__call__" in vars(base) for base in target.__mro__):
         raise Told(f"{name} has no method __call__, which scores a reply")
-    if any(p.kind is p.POSITIONAL_ONLY and p.default is p.empty for p in _signature(target).parameters.values()):
+    if needs_places(target):
         raise Told(f"{name} takes a parameter by its place alone: a reward is asked by the names of its parameters")
     if "completion" in args:
         raise Told("reward_fn_args sets completion, which is the reply", "args.completion")
@@ -107,7 +93,7 @@ class Scorer:
         else:
             call = functools.partial(target, **args)
         self.call: Callable[..., Any] = call
-        self.takes, self.takes_all = _parameters(call)
+        self.takes, self.takes_all = parameters(call)
         if not inspect.isclass(target):
             self.takes = {name: p for name, p in self.takes.items() if name not in args}
 

@@ -19,14 +19,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import names, said
+from .classes import check_function
 from .compat import experience as exp
 from .compat.http import ModelError, ask
 from .compat.models import ModelWrapper
 from .compat.rewards import RewardFn
 from .compat.workflows import REWARD_FUNCTIONS, Workflow
 from .compat.workflows import Task as _Task
-from .describe import meant
-from .wire import Told
+from .describe import needs_places, parameters
+from .wire import Told, number_of
 
 _log = logging.getLogger("trinity_go.rollouts")
 
@@ -110,8 +111,8 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     method = "run_async" if getattr(target, "is_async", False) else "run"
     if not callable(getattr(target, method, None)):
         raise Told(f"{name} has no method {method}, which makes a rollout")
-    parameters = _parameters(target)
-    lacking = [n for n in ("task", "model") if n not in parameters[0] and not parameters[1]]
+    takes, takes_all = parameters(target)
+    lacking = [n for n in ("task", "model") if n not in takes and not takes_all]
     if lacking:
         raise Told(f"{name} takes no {lacking[0]}: a workflow is made with task, model and auxiliary_models")
     return {"steps": any(base.__name__ in STEP_WISE for base in target.__mro__)}
@@ -126,27 +127,11 @@ STEP_WISE = (
 )
 
 
-def _parameters(target: Any) -> tuple[dict[str, inspect.Parameter], bool]:
-    """Return the parameters that have names, and whether any other name is taken, too."""
-    try:
-        takes = list(inspect.signature(target).parameters.values())
-    except (TypeError, ValueError):
-        return {}, True
-    named = {p.name: p for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    return named, any(p.kind is p.VAR_KEYWORD for p in takes)
-
-
 def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
-    takes, takes_all = _parameters(target)
-    if any(p.kind is p.POSITIONAL_ONLY and p.default is p.empty for p in inspect.signature(target).parameters.values()):
+    if needs_places(target):
         raise Told(f"{name} takes a parameter by its place alone: a function is called by the names of its parameters")
-    for given in args:
-        if given in OFFERED:
-            raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
-        if given not in takes and not takes_all:
-            own = [n for n in takes if n not in OFFERED]
-            raise Told(f"{name} has no argument {given}{meant(given, own)}", f"args.{given}")
-    for p in takes.values():
+    check_function(name, target, args, OFFERED)
+    for p in parameters(target)[0].values():
         if p.default is p.empty and p.name not in args and p.name not in OFFERED:
             raise Told(
                 f"{name} takes {p.name}, which is nothing of the run ({', '.join(OFFERED)}): set it in workflow_args"
@@ -157,12 +142,7 @@ def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
 
 
 def rollout(question: dict[str, Any]) -> Any:
-    """Answer {"name": …, "args": {…}, "assignments": [one], "settings": {…}}."""
-    return _Rollouts(question).answer()
-
-
-def group(question: dict[str, Any]) -> Any:
-    """Answer the same question with an assignment for each rollout of a group, which one call makes."""
+    """Answer {"name": …, "args": {…}, "assignments": […]}: of one rollout, or of those of a group, which one call makes."""
     return _Rollouts(question).answer()
 
 
@@ -239,7 +219,7 @@ class _Rollouts:
             task = self._task(Task)
             task.prompt = self.first.get("prompt") or ""
             have = {"task": task, "model": self.model, "auxiliary_models": auxiliary, **self.args}
-            takes, takes_all = _parameters(self.target)
+            takes, takes_all = parameters(self.target)
             given = {n: v for n, v in have.items() if n in takes or takes_all and n not in OFFERED}
             return lambda: self.target(**given)
         task = self._task(_Task)
@@ -347,27 +327,17 @@ def _reward(value: Any) -> tuple[dict[str, Any] | None, str]:
     if isinstance(value, Mapping):
         parts = {}
         for name, part in value.items():
-            number = _number(part)
+            number = number_of(part)
             if number is None:
                 return None, f"{part!r} for {name}, which is no finite number"
             parts[str(name)] = number
         if not parts or not math.isfinite(sum(parts.values())):
             return None, f"{value!r:.80}, which is no reward"
         return {"parts": parts}, ""
-    number = _number(value)
+    number = number_of(value)
     if number is None:
         return None, f"{value!r:.80}: want a number, a dict of numbers, or experiences"
     return {"value": number}, ""
-
-
-def _number(value: Any) -> float | None:
-    if value is None or isinstance(value, (str, bytes)):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _is_experience(result: Any) -> bool:

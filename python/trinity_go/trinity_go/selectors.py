@@ -11,8 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import names
-from .operators import a_word
-from .wire import Told, plain
+from .wire import Told, plain, type_of
 
 
 class Rows:
@@ -114,20 +113,16 @@ def _chosen(selector: Any, question: Mapping[str, Any]) -> dict[str, Any]:
             selector.feedback(rows, values)
     chosen = [] if question["batch"] is None else selector.get_indices(question["batch"])
     if not isinstance(chosen, Iterable):
-        raise Told(f"get_indices returned {_a(chosen)}: want a list of row numbers")
+        raise Told(f"get_indices returned {type_of(chosen)}: want a list of row numbers")
     rows = [_row(row) for row in chosen]
     return {"rows": rows, "state": _state(selector.state_dict())}
-
-
-def _a(value: Any) -> str:
-    return "None" if value is None else a_word(type(value).__name__)
 
 
 def _row(row: Any) -> int:
     try:
         return operator.index(row)
     except TypeError:
-        raise Told(f"get_indices returned {row!r:.40}, which is {_a(row)}: want row numbers, from 0") from None
+        raise Told(f"get_indices returned {row!r:.40}, which is {type_of(row)}: want row numbers, from 0") from None
 
 
 def _state(state: Any) -> Any:
@@ -137,7 +132,7 @@ def _state(state: Any) -> Any:
     odd = next(_keys_that_change(state), None)
     if odd is not None:
         raise Told(
-            f"its state_dict has the key {odd!r:.40}, which is {_a(odd)}: the state is kept as JSON, whose keys are strings, and "
+            f"its state_dict has the key {odd!r:.40}, which is {type_of(odd)}: the state is kept as JSON, whose keys are strings, and "
             "load_state_dict would get another"
         )
     try:

@@ -14,6 +14,7 @@ import contextvars
 import functools
 import inspect
 import json
+import math
 import os
 import queue
 import sys
@@ -122,6 +123,27 @@ def plain(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return list(value)
     raise TypeError(f"a {type(value).__module__}.{type(value).__qualname__} is no number, text, list or dict")
+
+
+def number_of(value: Any) -> float | None:
+    """Return a finite number; None for anything else."""
+    if isinstance(value, (str, bytes)):
+        return None
+    try:
+        number = float(value.detach() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def a_word(word: str) -> str:
+    """Return a word behind its article."""
+    return ("an " if word[0] in "aeiouAEIO" else "a ") + word
+
+
+def type_of(value: Any) -> str:
+    """Return what people call a value: None, or its type behind an article."""
+    return "None" if value is None else a_word(type(value).__name__)
 
 
 def pack(values: Iterable[float], code: str = "f") -> str:

@@ -50,7 +50,7 @@ HANDLERS: dict[str, wire.Handler] = {
     "operate": operators.operate,
     "reward": rewards.reward,
     "rollout": rollouts.rollout,
-    "group": rollouts.group,
+    "group": rollouts.rollout,
     "select": selectors.select,
 }
 is_worker = False
