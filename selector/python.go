@@ -25,8 +25,8 @@ func init() {
 	Selectors.Elsewhere("python", "class")
 }
 
-// pythonSelector asks a class in a process of Python. The state of the class comes back with each answer, so that a
-// process that has ended costs nothing: the next one goes on from there.
+// pythonSelector asks a class in a process of Python. Each answer brings the state of the class back. If a process ends,
+// the next one starts from that state.
 type pythonSelector struct {
 	Class   string         `yaml:"class" required:"name a class, such as my.module.Selector" doc:"package.module.Name, or file.py:Name"`
 	Args    map[string]any `yaml:"args" doc:"kwargs of the class, and seed and feature_keys"`

@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// algorithmType returns the algorithm type of a configuration: one of this program, or that of a class of users.
+// algorithmType returns the algorithm type that a configuration names. It is built in, or made of a class of users.
 func algorithmType(c *Config, r report) (*trinity.Algorithm, error) {
 	catalog, key := registry.Algorithms.Catalog, "algorithm.algorithm_type"
 	_, all := c.Plugin(catalog, c.Algorithm.AlgorithmType, nil)

@@ -78,8 +78,8 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, runs []int) 
 	return all, failed
 }
 
-// together returns the runs of a task that one call of its workflow makes: each alone, or those of the group. A run
-// after the group, which is greedy, is alone.
+// together yields the numbers of the runs that each call of a task's workflow makes: one, or all of the group. The greedy
+// run after the group has a call of its own.
 func together(task job, runs int) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		next := 0

@@ -300,8 +300,8 @@ func (s *Stage) ModelDir() string {
 	return checkpoint.ModelDir
 }
 
-// Vocabulary returns the number of token ids that the policy may sample: those of the tokenizer, and those of a model that
-// has more embeddings.
+// Vocabulary returns how many token ids the policy may sample. A model may have more embeddings than its tokenizer has
+// tokens, and samples each of them.
 func (s *Stage) Vocabulary() int {
 	size := s.Text.Tokenizer().VocabSize()
 	if s.ModelPath == "" {
