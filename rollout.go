@@ -97,7 +97,7 @@ type Host interface {
 	Serve(ctx context.Context, m *Model, o EndpointOptions) (Endpoint, error)
 	// Open returns the resource with this key, which all plug-ins of the stage share. The first call
 	// makes it with open, and the stage closes it when it ends. What open's resource writes to log
-	// goes to plugins.log among the logs of the run.
+	// goes to plugins.log among the logs of the run. Several resources write to it at once.
 	Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error)
 	// Wait calls until, for a rollout that waits its turn for something that several share. That time
 	// does not count against the rollout's deadline.

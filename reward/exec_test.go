@@ -74,9 +74,27 @@ func scoreLines(dir string) {
 type opener struct {
 	trinity.Host
 	mu   sync.Mutex
-	log  strings.Builder
+	log  pluginLog
 	said []string
 	open map[string]io.Closer
+}
+
+// pluginLog is what several processes write to at once, as to plugins.log.
+type pluginLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *pluginLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *pluginLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func newOpener(t *testing.T) *opener {

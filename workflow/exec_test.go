@@ -80,7 +80,7 @@ type desk struct {
 	noHost
 	server *httptest.Server
 	open   map[string]io.Closer
-	log    strings.Builder
+	log    pluginLog
 
 	mu      sync.Mutex
 	current *place
@@ -130,6 +130,24 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// pluginLog is what several processes write to at once, as to plugins.log.
+type pluginLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *pluginLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *pluginLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func (d *desk) Open(key string, open func(io.Writer) (io.Closer, error)) (io.Closer, error) {
 	var err error
 	if d.open[key] == nil {
@@ -140,7 +158,7 @@ func (d *desk) Open(key string, open func(io.Writer) (io.Closer, error)) (io.Clo
 
 func (*desk) Wait(ctx context.Context, until func(context.Context) error) error { return until(ctx) }
 
-func (d *desk) Say(line string) { d.log.WriteString("SAID " + line + "\n") }
+func (d *desk) Say(line string) { fmt.Fprintln(&d.log, "SAID", line) }
 
 func (d *desk) Serve(_ context.Context, _ *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error) {
 	d.mu.Lock()

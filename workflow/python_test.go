@@ -185,7 +185,7 @@ type gated struct {
 
 	mu   sync.Mutex
 	open map[string]io.Closer
-	log  strings.Builder
+	log  pluginLog
 }
 
 func newGated(t *testing.T) *gated {
