@@ -94,3 +94,17 @@ func (a askedModel) Ask(ctx context.Context, messages []Message, o AskOptions) (
 	message, _, _ := a.Renderer.Read(c.Tokens, nil) // a call of a tool is part of the answer's text
 	return Answer{Message: message, Version: c.Versions[1]}, nil
 }
+
+// Logprobs is [Model.Logprobs] of a model that must score tokens.
+func (a askedModel) Logprobs(ctx context.Context, tokens []int32) ([]float32, error) {
+	out, err := a.Model.Logprobs(ctx, tokens)
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		return nil, NoAnswer(a.name, AskRefused, fmt.Errorf("there are %d tokens, and its max_model_len is %d", len(tokens), a.MaxModelLen))
+	case err != nil && ctx.Err() != nil:
+		return nil, NoAnswer(a.name, AskTimedOut, err)
+	case err == nil && out == nil:
+		return nil, NoAnswer(a.name, AskRefused, errors.New("its engine computes no log-probabilities of given tokens"))
+	}
+	return out, err
+}

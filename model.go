@@ -261,6 +261,27 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	return called{out[0], id.Turn, p.Temperature, ended}, nil
 }
 
+// Logprobs returns the log-probability of each token after the first, in nats at temperature 1, under the model as it is
+// now; nil if its sampler cannot score tokens that it is given. The error is ErrNoRoom if the tokens fill MaxModelLen.
+func (m *Model) Logprobs(ctx context.Context, tokens []int32) ([]float32, error) {
+	if m.MaxModelLen > 0 && len(tokens) >= m.MaxModelLen {
+		return nil, ErrNoRoom
+	}
+	p := SamplingParams{N: 1, MaxTokens: 1, Adapter: m.Params.Adapter, ScorePrompt: true, Untrained: true}
+	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: tokens}, p)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("scoring tokens of %s: %w", m.ID, context.Cause(ctx))
+	case err != nil && KindOf(err, "") != "": // a deadline of the call
+		return nil, fmt.Errorf("scoring tokens of %s: %w", m.ID, err)
+	case err != nil:
+		return nil, &EngineError{Err: fmt.Errorf("scoring tokens of %s: %w", m.ID, err)}
+	case len(out) != 1 || len(out[0].Prompt.Logprobs) != len(tokens)-1:
+		return nil, nil
+	}
+	return out[0].Prompt.Logprobs, nil
+}
+
 // refusePrompt returns an error, unless a prompt over MaxPromptLen is to be truncated.
 func (m *Model) refusePrompt(prompt []int32) error {
 	if m.TruncatePrompt {

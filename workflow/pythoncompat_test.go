@@ -24,7 +24,8 @@ def keep(experiences):
     with open(os.environ["KEPT"], "a") as file:
         for e in experiences:
             json.dump({"tokens": e.tokens.tolist(), "prompt": e.prompt_length, "mask": e.action_mask.tolist(), "reward": float(e.reward),
-                       "logprobs": e.logprobs.tolist()}, file)
+                       "logprobs": e.logprobs.tolist(),
+                       "teacher": None if e.teacher_logprobs is None else e.teacher_logprobs.tolist()}, file)
             file.write("\n")
     return experiences
 
@@ -76,6 +77,13 @@ func (judging) Asker(string) (trinity.Asker, error) { return scores{}, nil }
 
 type scores struct{}
 
+func (scores) Logprobs(_ context.Context, tokens []int32) (out []float32, err error) {
+	for i, token := range tokens[1:] {
+		out = append(out, -float32(math.Log(float64(token)+1.7))/float32(i+3))
+	}
+	return out, nil
+}
+
 func (scores) Ask(context.Context, []trinity.Message, trinity.AskOptions) (trinity.Answer, error) {
 	return trinity.Answer{Message: trinity.Message{Role: "assistant", Content: "[0.25, 0.5, 1]"}}, nil
 }
@@ -88,7 +96,8 @@ func TestCompatClassesOfTrinityRFT(t *testing.T) {
 		class, says string
 		args, more  map[string]any
 		group       bool
-		experiences int // of three rollouts
+		teaches     bool // the class asks for the log-probabilities of its auxiliary model
+		experiences int  // of three rollouts
 	}{
 		{class: "math_boxed_workflow", says: `It is \boxed{5}`, experiences: 3},
 		{class: "simple_workflow", says: "<think>a</think><answer>5</answer>", experiences: 3},
@@ -99,6 +108,8 @@ func TestCompatClassesOfTrinityRFT(t *testing.T) {
 		{class: "async_math_workflow", says: "<think>a</think><answer>5</answer>", experiences: 3},
 		{class: "rubric_judge_workflow", says: "five", more: judge, group: true, experiences: 3},
 		{class: "math_ruler_workflow", more: judge, group: true, experiences: 3},
+		{class: "on_policy_distill_workflow", says: "five", more: judge, teaches: true, experiences: 3},
+		{class: "on_policy_distill_math_workflow", says: `\boxed{5}`, more: judge, group: true, teaches: true, experiences: 3},
 	} {
 		t.Run(c.class, func(t *testing.T) {
 			dir := t.TempDir()
@@ -141,6 +152,11 @@ func TestCompatClassesOfTrinityRFT(t *testing.T) {
 				trained = slices.Concat(all...)
 			}
 			compareKept(t, file, trained, c.experiences)
+			for _, e := range trained {
+				if (e.TeacherLogprobs != nil) != c.teaches {
+					t.Errorf("log-probabilities of a teacher: %v", e.TeacherLogprobs)
+				}
+			}
 		})
 	}
 }
@@ -163,6 +179,7 @@ func compareKept(t *testing.T, file string, trained []*trinity.Experience, n int
 			Mask     []bool
 			Reward   float64
 			Logprobs []float32
+			Teacher  []float32
 		}
 		if err := json.Unmarshal([]byte(line), &own); err != nil {
 			t.Fatal(err)
@@ -182,6 +199,10 @@ func compareKept(t *testing.T, file string, trained []*trinity.Experience, n int
 			learns := at >= own.Prompt && own.Mask[at-own.Prompt]
 			if learns != e.Mask[at] || learns && math.Float32bits(own.Logprobs[at-own.Prompt]) != math.Float32bits(e.Logprobs[at]) {
 				t.Errorf("token %d of experience %d has mask %v and log-probability %v, and not those of %s", at, i, e.Mask[at], e.Logprobs[at], line)
+				break
+			}
+			if learns && own.Teacher != nil && math.Float32bits(own.Teacher[at-own.Prompt]) != math.Float32bits(e.TeacherLogprobs[at]) {
+				t.Errorf("token %d of experience %d has %v of the teacher, and not that of %s", at, i, e.TeacherLogprobs[at], line)
 				break
 			}
 		}

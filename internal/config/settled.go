@@ -23,7 +23,7 @@ type Settled struct {
 	Critic *Critic
 	// Teachers are the models that the trainer asks for log-probabilities, in file order.
 	Teachers []Teacher
-	// Asked are the models that rollouts ask in words, in file order.
+	// Asked are the models that rollouts ask in words, in file order, and teachers, which they may ask too.
 	Asked []AskedModel
 	// TaskPipeline runs before this stage and writes its taskset; nil if there is none.
 	TaskPipeline *TaskPipeline

@@ -252,6 +252,7 @@ type AskedModel struct {
 	InferenceModel
 	Key      string // dotted path
 	External bool   // it is behind an OpenAI-compatible server, which is ExternalModelConfig
+	Teaches  bool   // it is a teacher, which rollouts ask only if a plug-in names it
 }
 
 // isExternal reports whether a model is behind a server.
@@ -259,21 +260,31 @@ func (m *InferenceModel) isExternal() bool {
 	return m.EngineType == external || m.ExternalModelConfig != nil && m.ExternalModelConfig.Enable
 }
 
-// askedOf lists the models that rollouts ask. If the algorithm distils, all models of this machine are
-// teachers.
+// askedOf lists the models that rollouts may ask. If the algorithm distils, all models of this machine are
+// teachers, too.
 func askedOf(explorer *Explorer, method *Method, w Work) (asked []AskedModel) {
 	for i := range explorer.AuxiliaryModels {
 		m := &explorer.AuxiliaryModels[i]
-		if !w.Samples || method.Distils && !m.isExternal() {
+		teaches := method.Distils && !m.isExternal()
+		if !w.Samples {
 			continue
 		}
-		setDefault(&m.Name, digits(i))
+		if !teaches {
+			setDefault(&m.Name, digits(i))
+		}
 		if m.isExternal() && m.ExternalModelConfig == nil {
 			m.ExternalModelConfig = newDefault[ExternalModel]()
 		}
-		asked = append(asked, AskedModel{*m, tags.Join(auxiliaryModelsKey, digits(i)), m.isExternal()})
+		a := AskedModel{*m, tags.Join(auxiliaryModelsKey, digits(i)), m.isExternal(), teaches}
+		setDefault(&a.Name, digits(i))
+		asked = append(asked, a)
 	}
 	return asked
+}
+
+// onlyAsked lists the models that rollouts ask, without teachers.
+func (s *Settled) onlyAsked() []AskedModel {
+	return slices.DeleteFunc(slices.Clone(s.Asked), func(a AskedModel) bool { return a.Teaches })
 }
 
 // words describes the model for a plan.
@@ -292,6 +303,9 @@ func (a AskedModel) words() string {
 func checkAsked(r report, asked []AskedModel) {
 	names := map[string]string{trinity.PolicyAsker: "the policy"}
 	for _, a := range asked {
+		if a.Teaches {
+			continue // checkTeachers has checked it
+		}
 		if other, twice := names[a.Name]; twice {
 			r.fail(a.Key+".name", fmt.Sprintf("%q is also the name of %s", a.Name, other), "choose another name")
 		}
@@ -307,7 +321,7 @@ func checkAsked(r report, asked []AskedModel) {
 
 // unsupported refuses a model that this version cannot open.
 func (a AskedModel) unsupported(refuse func(key, what, hint string), sampler string, isSet func(key string) bool) {
-	if a.External {
+	if a.External || a.Teaches {
 		return
 	}
 	if !named(a.EngineType, "auto", sampler) {
@@ -338,7 +352,7 @@ var (
 func (s *Settled) unusedByAsked(key string) (reason string, asks bool) {
 	for _, a := range s.Asked {
 		switch name := lastKey(key); {
-		case !below(key, a.Key+".*"):
+		case !below(key, a.Key+".*"), a.Teaches:
 			continue
 		case slices.Contains(readsAlways, name), !a.External && slices.Contains(readsEmbedded, name):
 			return "", true

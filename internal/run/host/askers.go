@@ -1,9 +1,11 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,7 +24,8 @@ import (
 type asker struct {
 	model  func() *trinity.Model
 	beyond trinity.Asker
-	as     any // the model and how it samples, for the key of its answers
+	as     any          // the model and how it samples, for the key of its answers
+	fits   func() error // whether it can score the policy's tokens
 }
 
 // openAsked opens the models that rollouts ask.
@@ -48,6 +51,7 @@ func (h *Host) openAsked(ctx context.Context) error {
 			}
 			h.askers[a.Name] = asker{
 				beyond: &openai.Asker{Client: client, Name: a.Name, Sampling: sampling}, as: []any{client.BaseURL, sampling},
+				fits: func() error { return errChatAPI },
 			}
 			continue
 		}
@@ -57,7 +61,7 @@ func (h *Host) openAsked(ctx context.Context) error {
 		}
 		as := []any{a.Local, a.Quantization, a.ChatTemplate, a.EnableThinking, a.MaxModelLen, a.Temperature, a.TopP, a.TopK,
 			a.RepetitionPenalty, a.MaxResponseTokens, a.MinResponseTokens}
-		open := asker{as: as, model: func() *trinity.Model {
+		open := asker{as: as, fits: sync.OnceValue(func() error { return s.CheckTeacher(a.Local) }), model: func() *trinity.Model {
 			return &trinity.Model{Sampler: sampler, Renderer: a.Text, MaxModelLen: config.Value(0, a.MaxModelLen), Params: trinity.SamplingParams{
 				Temperature: float32(*a.Temperature), TopP: float32(*a.TopP), TopK: *a.TopK, RepetitionPenalty: float32(*a.RepetitionPenalty),
 				MaxTokens: config.Value(0, a.MaxResponseTokens), MinTokens: *a.MinResponseTokens, Untrained: true,
@@ -89,11 +93,13 @@ func (h *Host) Asker(task *trinity.Task, name string, own func(*trinity.Model) *
 			"must have it (open are %s)", name, strings.Join(slices.Sorted(maps.Keys(h.askers)), ", "))
 	case one.model != nil:
 		m := own(one.model())
-		return cachingAsker{m.Asker(name), &h.answered, name, one.as, m.Params.Seed}, nil
+		return cachingAsker{m.Asker(name), &h.answered, name, one, m.Params.Seed}, nil
 	default:
-		return cachingAsker{one.beyond, &h.answered, name, one.as, 0}, nil
+		return cachingAsker{one.beyond, &h.answered, name, one, 0}, nil
 	}
 }
+
+var errChatAPI = errors.New("it is asked over a chat API (engine_type: external), which scores no tokens: use a model with a model_path")
 
 // replyCache holds the answers of models that rollouts ask. Nobody asks the same question twice, also not
 // after a kill.
@@ -147,7 +153,7 @@ type cachingAsker struct {
 	trinity.Asker
 	cache *replyCache
 	name  string
-	as    any    // the model and its settings, for the key
+	of    asker
 	seed  uint64 // of a model of this process
 }
 
@@ -159,7 +165,7 @@ func (a cachingAsker) Ask(ctx context.Context, messages []trinity.Message, o tri
 	if o.Temperature != nil && *o.Temperature == 0 {
 		a.seed = 0 // every seed gives the same answer
 	}
-	settings, err := json.Marshal([]any{a.as, a.seed, messages, o.Temperature, o.MaxTokens})
+	settings, err := json.Marshal([]any{a.of.as, a.seed, messages, o.Temperature, o.MaxTokens})
 	if err != nil {
 		return trinity.Answer{}, err
 	}
@@ -182,6 +188,17 @@ func (a cachingAsker) Ask(ctx context.Context, messages []trinity.Message, o tri
 		err = a.cache.answers.Put(key, data)
 	}
 	return answer, a.broken(err)
+}
+
+// Logprobs returns the log-probability of each of the policy's tokens after the first.
+func (a cachingAsker) Logprobs(ctx context.Context, tokens []int32) ([]float32, error) {
+	scorer, scores := a.Asker.(interface {
+		Logprobs(ctx context.Context, tokens []int32) ([]float32, error)
+	})
+	if err := a.of.fits(); err != nil || !scores {
+		return nil, trinity.NoAnswer(a.name, trinity.AskRefused, cmp.Or(err, errChatAPI))
+	}
+	return scorer.Logprobs(ctx, tokens)
 }
 
 // known returns the answer that is kept under a key.

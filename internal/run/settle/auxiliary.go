@@ -12,7 +12,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -20,7 +19,7 @@ import (
 	"github.com/trinity-go/trinity/model/renderer"
 )
 
-// Auxiliary is a model of explorer.auxiliary_models that rollouts ask.
+// Auxiliary is a model of explorer.auxiliary_models that rollouts ask, in words or for log-probabilities.
 type Auxiliary struct {
 	config.AskedModel
 	Local string             // path; "" if it is behind a server or not on this machine
@@ -28,9 +27,10 @@ type Auxiliary struct {
 }
 
 // checkAsked returns an error unless each model that a plug-in asks is there, and each model that is
-// there is asked. It reads no weights and sends nothing.
-func checkAsked(s *config.Settled, tasksets []feed.Taskset) error {
+// there is asked. It keeps those models in asked. It reads no weights and sends nothing.
+func (s *Stage) checkAsked() error {
 	var wanted []string
+	tasksets := s.Tasksets
 	for i := range tasksets {
 		for key, needs := range tasksets[i].Needs() {
 			for _, spec := range needs.Askers {
@@ -39,12 +39,12 @@ func checkAsked(s *config.Settled, tasksets []feed.Taskset) error {
 				}
 				key := key + spec.Arg
 				if spec.Server != nil {
-					if err := hasServer(s, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
+					if err := hasServer(s.Settled, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
 						return err
 					}
 					continue
 				}
-				a, known := AskedBy(s, spec.Name)
+				a, known := AskedBy(s.Settled, spec.Name)
 				if !known {
 					return s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
 						fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
@@ -54,14 +54,23 @@ func checkAsked(s *config.Settled, tasksets []feed.Taskset) error {
 		}
 	}
 	for _, a := range s.Asked {
-		if !slices.Contains(wanted, a.Name) {
+		isWanted := slices.Contains(wanted, a.Name)
+		switch {
+		case a.Teaches && !isWanted:
+			continue // only the trainer asks it
+		case a.Teaches && len(a.BaseUrls) > 0:
+			return s.At(a.Key, fmt.Sprintf("a workflow asks the teacher %q, which is behind servers of its own", a.Name),
+				"open it here (set model_path and leave engine_type out), or let the trainer alone ask it")
+		case a.Teaches && a.Dtype != "auto":
+			return s.At(a.Key+".dtype", fmt.Sprintf("a workflow asks the teacher %q with the weights of its file", a.Name), "leave it out")
+		case !isWanted:
 			return s.At(a.Key, fmt.Sprintf("no workflow and no reward function asks the model %q", a.Name),
 				"remove it, or name it in their arguments")
 		}
-		if !a.External {
+		if s.asked = append(s.asked, Auxiliary{AskedModel: a}); !a.External {
 			continue
 		}
-		if err := hasServer(s, a, "external_model_config.base_url or "+a.ExternalModelConfig.BaseURLEnv); err != nil {
+		if err := hasServer(s.Settled, a, "external_model_config.base_url or "+a.ExternalModelConfig.BaseURLEnv); err != nil {
 			return err
 		}
 	}
@@ -127,22 +136,24 @@ func Client(a config.AskedModel) *openai.Client {
 }
 
 // locateAsked finds the models of this machine that rollouts ask.
-func locateAsked(s *config.Settled, find finder) (all []Auxiliary, err error) {
-	for _, model := range s.Asked {
-		a := Auxiliary{AskedModel: model}
-		if key := a.Key + ".model_path"; !a.External {
-			if a.Local, err = find(a.ModelPath, key); err != nil {
-				return nil, s.At(key, err.Error(), "")
-			}
-			if a.Local != "" {
-				if a.Text, err = a.openText(); err != nil {
-					return nil, s.At(key, err.Error(), "")
-				}
-			}
+func (s *Stage) locateAsked(find finder) (err error) {
+	for i := range s.asked {
+		a := &s.asked[i]
+		key := a.Key + ".model_path"
+		if a.External {
+			continue
 		}
-		all = append(all, a)
+		if a.Local, err = find(a.ModelPath, key); err != nil {
+			return s.At(key, err.Error(), "")
+		}
+		if a.Local == "" {
+			continue
+		}
+		if a.Text, err = a.openText(); err != nil {
+			return s.At(key, err.Error(), "")
+		}
 	}
-	return all, nil
+	return nil
 }
 
 // openText opens the tokenizer and the chat template of the model.
@@ -157,7 +168,7 @@ func (a *Auxiliary) openText() (*renderer.Renderer, error) {
 		return nil, err
 	case text == nil:
 		return nil, fmt.Errorf("model %s has no tokenizer (tokenizer.json)", a.Local)
-	case !text.HasTemplate():
+	case !text.HasTemplate() && !a.Teaches: // a teacher may have log-probabilities alone
 		return nil, fmt.Errorf("model %s has no chat template, so nobody can ask it: set chat_template", a.Local)
 	}
 	return text, nil

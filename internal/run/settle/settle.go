@@ -26,13 +26,13 @@ type Stage struct {
 	Objective *algorithm.Algorithm // nil in modes bench and serve, which read none
 	Openers   place.Engines
 	Tasksets  []feed.Taskset // of the tasksets that the mode rolls out
+	asked     []Auxiliary    // by their plug-ins; locate finds them
 
 	// locate sets the fields below. A path is "" if the model is not on this machine.
 	ModelPath     string
 	CriticPath    string        // "" also if the stage trains no critic
 	Rewards       []rewardModel // that the tasks require
 	teacherModels []teacherModel
-	asked         []Auxiliary
 	Text          *renderer.Renderer // nil if the model has no tokenizer
 }
 
@@ -65,7 +65,7 @@ func Resolve(cfg *config.Settled) (*Stage, error) {
 			}
 		}
 	}
-	return s, checkAsked(cfg, s.Tasksets)
+	return s, s.checkAsked()
 }
 
 // separateAdapter replaces a checkpoint in model.model_path with the model in it, and an adapter with
@@ -176,7 +176,7 @@ func (s *Stage) locate(find finder) (err error) {
 			return err
 		}
 	}
-	if s.asked, err = locateAsked(s.Settled, find); err != nil {
+	if err = s.locateAsked(find); err != nil {
 		return err
 	}
 	s.teacherModels = nil
@@ -193,7 +193,7 @@ func (s *Stage) locate(find finder) (err error) {
 		if path == "" {
 			continue
 		}
-		if err := s.checkTeacher(path); err != nil {
+		if err := s.CheckTeacher(path); err != nil {
 			return s.At(t.Key, err.Error(), "")
 		}
 		s.teacherModels = append(s.teacherModels, teacherModel{t, s.teacherSpec(t, path)})

@@ -34,9 +34,9 @@ func (s *Stage) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
 	}
 }
 
-// checkTeacher returns an error if a model cannot be asked about the student's tokens. A student
+// CheckTeacher returns an error if a model cannot be asked about the student's tokens. A student
 // that is not on this machine, or has no tokenizer, is not compared.
-func (s *Stage) checkTeacher(path string) error {
+func (s *Stage) CheckTeacher(path string) error {
 	if s.Text == nil {
 		return nil
 	}

@@ -20,6 +20,9 @@ type posted struct {
 	Info      map[string]any     `json:"info"`
 	Learn     *ranges            `json:"learn"`     // of the response; nil learns all that the policy sampled
 	Truncated trinity.Truncation `json:"truncated"` // "" leaves what the calls say
+	// Teacher are log-probabilities of the response under a teacher, null for tokens that are not
+	// learnt; nil leaves them to the trainer.
+	Teacher []*float32 `json:"teacher_logprobs"`
 
 	reward *trinity.Reward // of Reward and Parts; nil leaves that of the call, or of the rollout
 }
@@ -112,11 +115,11 @@ func (p *posted) check(path []*node) error {
 	if !slices.Contains(truncations, p.Truncated) {
 		return badExperience("truncated of call %d is %q; want one of %q", turn, p.Truncated, truncations)
 	}
-	if p.Learn == nil {
-		return nil
-	}
 	own, length := places(path)
 	sampled := own.mask(length)
+	if p.Learn == nil {
+		return p.checkTeacher(sampled)
+	}
 	end := 0 // of the range before
 	for i, r := range *p.Learn {
 		switch {
@@ -129,6 +132,19 @@ func (p *posted) check(path []*node) error {
 			return badExperience("learn of call %d names token %d, which the policy did not sample", turn, r[0]+at)
 		}
 		end = r[1]
+	}
+	return p.checkTeacher(p.Learn.mask(length))
+}
+
+// checkTeacher checks the log-probabilities of a teacher, of which each learnt token has one.
+func (p *posted) checkTeacher(learnt []bool) error {
+	if n := len(p.Teacher); p.Teacher != nil && n != len(learnt) {
+		return badExperience("teacher_logprobs of call %d are %d, and its response has %d tokens: want one for each", *p.Turn, n, len(learnt))
+	}
+	for i, lp := range p.Teacher {
+		if lp == nil && learnt[i] {
+			return badExperience("teacher_logprobs of call %d are null at token %d, which is learnt", *p.Turn, i)
+		}
 	}
 	return nil
 }
@@ -229,6 +245,14 @@ func (w *weaver) experience(n *node, p *posted) *trinity.Experience {
 	out := join(steps, wanted, w.learnt)
 	if out.Info = p.Info; p.Truncated != trinity.NotTruncated {
 		out.Truncated = p.Truncated
+	}
+	if p.Teacher != nil {
+		out.TeacherLogprobs = make([]float32, len(out.Tokens))
+		for i, own := range out.Mask {
+			if own {
+				out.TeacherLogprobs[i] = *p.Teacher[i-out.PromptLen]
+			}
+		}
 	}
 	return out
 }

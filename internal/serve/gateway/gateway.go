@@ -162,7 +162,6 @@ func (g *Gateway) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/messages/count_tokens", g.countTokens)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
 		"POST /v1/reward":      (*session).takeReward,
-		"POST /v1/experiences": (*session).takeExperiences,
 		"POST /v1/fail":        (*session).takeFailure,
 		"POST /v1/commit":      (*session).takeCommit,
 		"GET /v1/rollout":      (*session).describe,
@@ -171,7 +170,12 @@ func (g *Gateway) Handler() http.Handler {
 	}
 	mux.HandleFunc("POST /v1/logprobs", g.scoreTokens)
 	mux.HandleFunc("POST /v1/score", askReward)
-	mux.HandleFunc("POST /v1/sequence", func(w http.ResponseWriter, r *http.Request) { control(w, r, maxMessages, (*session).showSequence) })
+	for pattern, act := range map[string]func(*session, []byte) (any, error){
+		"POST /v1/experiences": (*session).takeExperiences, // with numbers by the token
+		"POST /v1/sequence":    (*session).showSequence,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, maxMessages, act) })
+	}
 	return web.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" {
 			return
@@ -213,7 +217,7 @@ func keyOf(r *http.Request) (key, path string) {
 	return key, r.URL.Path
 }
 
-// maxControl bounds the bytes of a reward, of experiences and of a failure.
+// maxControl bounds the bytes of a reward and of a failure.
 const maxControl = 1 << 20
 
 // control answers a request about the rollout itself, of most bytes.

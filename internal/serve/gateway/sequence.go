@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -96,37 +97,66 @@ func shown(m trinity.Message) string {
 	return fmt.Sprintf("%s %.60q", m.Role, text)
 }
 
+// scorer is a model that scores tokens, in nats at temperature 1: each but the first.
+type scorer interface {
+	Logprobs(ctx context.Context, tokens []int32) ([]float32, error)
+}
+
 // scoreTokens answers with the log-probability of each token after the first, in nats at temperature 1,
-// under the policy as it is now. Nothing of it is recorded.
+// under a model as it is now: that of the name, or the policy. Nothing of it is recorded.
 func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 	control(w, r, maxMessages, func(s *session, data []byte) (any, error) {
 		var in struct {
+			Model  string  `json:"model"`
 			Tokens []int32 `json:"tokens"`
 		}
 		if err := decode(data, &in); err != nil {
 			return nil, err
 		}
+		of, err := s.scorer(in.Model)
+		if err != nil {
+			return nil, err
+		}
 		if err := g.api.CheckPrompt("tokens", in.Tokens); err != nil {
 			return nil, err
 		}
-		switch n, most := len(in.Tokens), s.model.MaxModelLen; {
-		case n < 2:
+		if len(in.Tokens) < 2 {
 			return nil, openai.Bad("tokens", "there is one token; want at least 2, because the first has no log-probability")
-		case most > 0 && n >= most:
-			return nil, openai.TooLong("tokens", "there are %d tokens, and model.max_model_len is %d", n, most)
 		}
 		ctx, enough := s.within(r.Context())
 		defer enough()
-		p := trinity.SamplingParams{N: 1, MaxTokens: 1, Adapter: s.model.Params.Adapter, ScorePrompt: true, Untrained: true}
-		out, err := s.model.Sampler.Sample(ctx, trinity.Prompt{Tokens: in.Tokens}, p)
+		logprobs, err := of.Logprobs(ctx, in.Tokens)
+		s.mu.Lock()
+		s.stopIfBroken(err)
+		s.mu.Unlock()
 		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+		case errors.Is(err, trinity.ErrNoRoom):
+			return nil, openai.TooLong("tokens", "there are %d tokens, and model.max_model_len is %d", len(in.Tokens), s.model.MaxModelLen)
 		case err != nil:
-			return nil, err
-		case len(out) != 1 || len(out[0].Prompt.Logprobs) != len(in.Tokens)-1:
+			return nil, problemOf(err)
+		case logprobs == nil:
 			return nil, openai.Bad("tokens", "this engine computes no log-probabilities of given tokens")
 		}
-		return map[string][]float32{"logprobs": out[0].Prompt.Logprobs}, nil
+		return map[string][]float32{"logprobs": logprobs}, nil
 	})
+}
+
+// scorer returns the model of a name, which scores tokens; "" is the policy.
+func (s *session) scorer(name string) (scorer, error) {
+	if name == "" {
+		return s.model, nil
+	}
+	m, err := s.named(name, identity{}, []byte("{}"))
+	if err != nil {
+		return nil, err
+	}
+	asked, ok := m.(*auxiliaryModel)
+	if !ok {
+		return s.model, nil
+	}
+	of, ok := asked.asker.(scorer)
+	if !ok {
+		return nil, asked.cannot("model", "scores no tokens")
+	}
+	return of, nil
 }

@@ -109,7 +109,8 @@ func TestGivenTokensAreScored(t *testing.T) {
 		{true, `{"tokens":[1,-1]}`, 400, "token id -1"},
 		{true, `{"tokens":[1,1.5]}`, 400, "tokens has a value of another type"},
 		{true, `{"tokens":[1` + strings.Repeat(",1", 199) + `]}`, 400, "there are 200 tokens, and model.max_model_len is 200"},
-		{true, `{"tokens":[1,2],"model":"m"}`, 400, "model"},
+		{true, `{"tokens":[1,2],"model":"any"}`, 200, `{"logprobs":[-0.25]}`},
+		{true, `{"tokens":[1,2],"temperature":2}`, 400, "temperature"},
 	} {
 		e.policy.scores = c.scores
 		if status, text := e.ask("/logprobs", c.body); status != c.status || !strings.Contains(text, c.want) {
@@ -122,6 +123,53 @@ func TestGivenTokensAreScored(t *testing.T) {
 	}
 	if status, _ := e.ask("/logprobs", `{"tokens":[1,2]}`); status != http.StatusConflict {
 		t.Errorf("after the end: %d", status)
+	}
+}
+
+// teacher is a judge that scores tokens, or says why it does not.
+type teacher struct {
+	judge
+	why error
+}
+
+func (x *teacher) Logprobs(_ context.Context, tokens []int32) (out []float32, err error) {
+	for _, token := range tokens[1:] {
+		out = append(out, -float32(token)/8)
+	}
+	return out, x.why
+}
+
+// A model that is not trained scores tokens, too, by its name.
+func TestTokensAreScoredByATeacher(t *testing.T) {
+	chatAPI := trinity.NoAnswer("big", trinity.AskRefused, errors.New("a chat API"))
+	for _, c := range []struct {
+		asker  trinity.Asker
+		status int
+		want   string
+	}{
+		{&teacher{}, 200, `{"logprobs":[-0.25,-0.375]}`},
+		{&judge{}, 400, `the model \"big\" is not the policy (models in workflow_args): it is asked in words and scores no tokens`},
+		{&teacher{why: chatAPI}, 400, "model big: refused: a chat API"},
+		{&teacher{why: trinity.NoAnswer("big", trinity.AskTimedOut, errors.New("late"))}, 504, "late"},
+	} {
+		e := open(t, trinity.EndpointOptions{Models: map[string]trinity.Asker{"*": nil, "big": c.asker}})
+		e.policy.scores = true
+		if status, text := e.ask("/logprobs", `{"tokens":[1,2,3],"model":"big"}`); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%d %s, want %s", status, text, c.want)
+		}
+		if _, text := e.ask("/logprobs", `{"tokens":[1,2,3],"model":"small"}`); !strings.Contains(text, "[-0.25,-0.5]") {
+			t.Errorf("the policy: %s", text)
+		}
+		if r, got := e.recorded(); r.Calls != 0 || got != "" {
+			t.Errorf("%d calls, recorded %s", r.Calls, got)
+		}
+	}
+	e := open(t, trinity.EndpointOptions{Models: map[string]trinity.Asker{"*": nil, "big": &teacher{why: &trinity.EngineError{Err: errors.New("dead")}}}})
+	if status, text := e.ask("/logprobs", `{"tokens":[1,2],"model":"big"}`); status != 500 || !strings.Contains(text, "dead") {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, err := e.Close(); err == nil || err.Error() != "engine: dead" {
+		t.Errorf("a broken engine ends the run: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import http.server
 import importlib.util
@@ -16,6 +17,7 @@ from trinity_go.compat.experience import to_posted
 from trinity_go.compat.http import ModelError
 from trinity_go.compat.models import ModelWrapper
 from trinity_go.compat.numbers import list_of
+from trinity_go.wire import Told
 
 HAS_OPENAI = importlib.util.find_spec("openai") is not None
 
@@ -203,9 +205,30 @@ def test_a_model_that_is_not_trained(gateway: Gateway) -> None:
     (e,) = judge.chat(HELLO)
     assert gateway.asked[0][1] == {"messages": HELLO, "n": 1, "model": "judge"}
     assert (e.response_text, len(e.tokens), e.turn, judge.history, judge.recorded) == ("0.5", 0, None, [], [])
-    for call in (judge.logprobs, judge.convert_messages_to_experience):
-        with pytest.raises(NotImplementedError, match="of judge: auxiliary models are asked in words here"):
-            call([1, 2])  # type: ignore[arg-type]
+    assert list_of(judge.logprobs([2, 4, 6])) == [-2, -3]
+    assert gateway.asked[1][:2] == ("/v1/logprobs", {"tokens": [2, 4, 6], "model": "judge"})
+    with pytest.raises(NotImplementedError, match="of judge: nothing is recorded of a model that is not trained"):
+        judge.convert_messages_to_experience(HELLO)
+
+
+def test_log_probabilities_of_a_teacher_are_posted(gateway: Gateway) -> None:
+    model = of(gateway)
+    (e,) = model.chat(HELLO)
+    exact = [-0.10000000149011612, -1.1754943508222875e-38, -123456.7890625][: len(e.tokens) - e.prompt_length]
+    e.reward, e.teacher_logprobs = 1.0, exact
+    (posted,) = to_posted([e], model.recorded)["experiences"]
+    assert array.array("f", posted["teacher_logprobs"]).tolist() == exact
+    e.action_mask = [i > 0 for i in range(len(exact))]
+    e.teacher_logprobs = [float("nan"), *exact[1:]]
+    (posted,) = to_posted([e], model.recorded)["experiences"]
+    assert posted["teacher_logprobs"][0] is None
+    for wrong, says in (
+        ([*exact[:-1], float("inf")], "teacher_logprobs of experience 0 are inf at token"),
+        (exact[1:], f"are {len(exact) - 1}, and its response has {len(exact)} tokens"),
+    ):
+        e.teacher_logprobs = wrong
+        with pytest.raises(Told, match=says):
+            to_posted([e], model.recorded)
 
 
 def test_connections_are_kept(gateway: Gateway) -> None:

@@ -277,7 +277,9 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
             info["truncate_status"] = e.truncate_status
         if info:
             one["info"] = _json(info)
-        for name in ("advantages", "returns", "token_level_reward", "teacher_logprobs"):
+        if e.teacher_logprobs is not None:
+            one["teacher_logprobs"] = _teacher(i, e, own)
+        for name in ("advantages", "returns", "token_level_reward"):
             if getattr(e, name) is not None and name not in _left_out:
                 _left_out.add(name)
                 _log.warning("%s of an experience of a workflow is not taken: the trainer computes it", name)
@@ -345,6 +347,22 @@ def _learn(i: int, e: Experience, own: Recorded) -> list[list[int]] | None:
         else:
             out.append([at + shift, at + shift + 1])
     return out
+
+
+def _teacher(i: int, e: Experience, own: Recorded) -> list[float | None]:
+    """Return the log-probabilities under a teacher of the response of the recorded sequence; None where there is no number."""
+    given = list_of(e.teacher_logprobs)
+    length, shift = len(own.ids) - e.prompt_length, e.prompt_length - own.prompt_length
+    if len(given) != length:
+        raise Told(
+            f"teacher_logprobs of experience {i} are {len(given)}, and its response has {length} tokens "
+            f"({len(own.ids)} less a prompt of {e.prompt_length})"
+        )
+    for at, (number, learnt) in enumerate(zip(given, list_of(e.action_mask))):
+        if learnt and not math.isfinite(number):
+            raise Told(f"teacher_logprobs of experience {i} are {number} at token {at + e.prompt_length}")
+    numbers = [float(f"{n:.9g}") if math.isfinite(n) else None for n in given]  # as many digits as float32 has
+    return [None] * shift + numbers if shift > 0 else numbers[-shift:]
 
 
 def _metrics(given: Mapping[str, Any] | None) -> dict[str, float]:

@@ -221,7 +221,10 @@ class ModelWrapper:
         It ends with the policy's last reply in the chat. A chat that the policy was not asked for is refused, and the
         error says where it differs.
         """
-        self._must_be_policy("convert_messages_to_experience")
+        if self.auxiliary:
+            raise NotImplementedError(
+                f"convert_messages_to_experience of {self._name}: nothing is recorded of a model that is not trained"
+            )
         body = {"messages": messages} | ({"tools": tools} if tools else {})
         found, refused = None, None
         for endpoint in range(len(self._endpoints)):
@@ -263,11 +266,11 @@ class ModelWrapper:
 
     def logprobs(self, tokens: Any, temperature: float | None = None) -> Any:
         """Return the log-probabilities of tokens after the first under the model as it is now, at temperature 1."""
-        self._must_be_policy("logprobs")
         if temperature not in (None, 1, 1.0):
             raise ValueError(f"logprobs at temperature {temperature}: the endpoint computes them at temperature 1")
         ids = tokens.tolist() if hasattr(tokens, "tolist") else list(tokens)
-        out = Numbers(self._ask("/logprobs", {"tokens": ids})["logprobs"], "float32")
+        body = {"tokens": ids} | ({"model": self._name} if self.auxiliary else {})
+        out = Numbers(self._ask("/logprobs", body)["logprobs"], "float32")
         return out.tensor() if imported_torch() is not None else out
 
     async def logprobs_async(self, tokens: Any, temperature: float | None = None) -> Any:
@@ -279,13 +282,6 @@ class ModelWrapper:
             self._ask, "/messages/count_tokens", {"model": self._name, "messages": messages}
         )
         return int(answer["input_tokens"])
-
-    def _must_be_policy(self, what: str) -> None:
-        if self.auxiliary:
-            raise NotImplementedError(
-                f"{what} of {self._name}: auxiliary models are asked in words here; the log-probabilities of a teacher are "
-                "the trainer's (advantage_fn: on_policy_distill)"
-            )
 
     def extract_experience_from_history(self, clear_history: bool = True) -> list[Experience]:
         """Return the experiences of all replies since the last time, the clients' too."""
