@@ -54,4 +54,5 @@ type Recording struct {
 	Calls       int           // of the model, also those that failed
 	Reward      *Reward       // that the program gave the rollout; nil if it gave none
 	Failure     *RolloutError // that the program reported; nil if it reported none
+	CallFailure *RolloutError // of its newest failed call; nil if a later call succeeded
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -175,11 +176,11 @@ func (a *agentArgs) gather(
 	exps, some := make([][]*trinity.Experience, len(group)), false
 	for i, rec := range recorded {
 		err := ended
-		if rec.Failure != nil {
-			err = rec.Failure // the program knows more than its exit status says
-		}
-		if err == nil {
+		if err == nil && rec.Failure == nil {
 			err = a.judge(ctx, group[i], rec, lastLine)
+		}
+		if err = blame(err, rec.CallFailure); rec.Failure != nil {
+			err = rec.Failure // the program knows more than its exit status says
 		}
 		if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
 			return nil, err
@@ -194,6 +195,17 @@ func (a *agentArgs) gather(
 		return nil, failed
 	}
 	return exps, failed
+}
+
+// blame gives a failure that says nothing but that the program failed the kind of the call that failed before it.
+func blame(err error, call *trinity.RolloutError) error {
+	if err == nil || call == nil || trinity.KindOf(err, trinity.FailedAgent) != trinity.FailedAgent {
+		return err
+	}
+	if !strings.Contains(err.Error(), call.Error()) { // clients quote it
+		err = fmt.Errorf("%w; its last call of a model failed: %w", err, call)
+	}
+	return &trinity.RolloutError{Kind: call.Kind, Err: err}
 }
 
 // failed returns the failure of a rollout. What has called the model may have acted elsewhere, too.

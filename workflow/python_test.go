@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,6 +75,15 @@ def parent(task, model, mark):
         file.write(f"{os.getpid()} {child.pid}")
     os.rename(mark + ".new", mark)
     time.sleep(1000)
+
+def gate(task, model, mark):
+    model.chat(task.prompt)
+    end = time.monotonic() + 60
+    while not os.path.exists(mark):
+        if time.monotonic() > end:
+            raise TimeoutError("the run takes this for an import")
+        time.sleep(0.01)
+    return 1.0
 
 def pid(task, model):
     model.chat(task.prompt)
@@ -398,6 +408,34 @@ func TestAGroupInPython(t *testing.T) {
 	}
 }
 
+// unhurried is a host that opens a gate once nothing is waited for any more that does not count.
+type unhurried struct {
+	*gated
+	mark    string
+	waiting atomic.Int32
+	waited  atomic.Int32
+}
+
+func (u *unhurried) Wait(ctx context.Context, until func(context.Context) error) error {
+	u.waiting.Add(1)
+	err := until(ctx)
+	if n := u.waited.Add(1); n == 2 && u.waiting.Load() == 2 && err == nil {
+		err = os.WriteFile(u.mark, nil, 0o600)
+	}
+	return err
+}
+
+// The time of imports does not count against the deadline of a rollout, and the rollout's own does.
+func TestImportsDoNotCountForARollout(t *testing.T) {
+	u := &unhurried{gated: newGated(t), mark: filepath.Join(t.TempDir(), "mark")}
+	r := onGated(u.gated, teller{"four"}, 0, nil)
+	r.Host = u
+	exps, err := build(t, "python", flows(t, "gate", map[string]any{"args": map[string]any{"mark": u.mark}})).Run(t.Context(), r)
+	if err != nil || exps[0].Reward.Value != 1 {
+		t.Error(exps, err)
+	}
+}
+
 // The end of a rollout names the line at which it stands, and the process goes on.
 func TestAWorkflowInPythonIsCancelled(t *testing.T) {
 	late := &trinity.RolloutError{Kind: trinity.FailedTimeout, Err: errors.New("explorer.max_timeout passed")}
@@ -472,7 +510,7 @@ func TestAWorkerOfPythonIsKilled(t *testing.T) {
 func TestWorkflowsInPythonAreChecked(t *testing.T) {
 	bridge.Allow(func(string) {})
 	for _, c := range []struct{ name, key, want string }{
-		{"nowhere", "class", "own_flows has no nowhere: it has Counting, Half, Ranking, Silent, Unscored, Whole, agent, asleep, hang, " +
+		{"nowhere", "class", "own_flows has no nowhere: it has Counting, Half, Ranking, Silent, Unscored, Whole, agent, asleep, gate, hang, " +
 			"later, nan, nothing, parent, pid, stuck, tags, unreachable, wild, wrong"},
 		{"stuck", "class", "own_flows.stuck takes mark, which is nothing of the run (task, model, auxiliary_models): set it in workflow_args"},
 		{"Task", "class", "own_flows.Task has no method run, which makes a rollout"},

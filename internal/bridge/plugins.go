@@ -270,7 +270,7 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 			}
 			return p.late(q.Name)
 		},
-		Waits: func() { host.Say(p.waits(q.Name)) },
+		Waits: func() { host.Say(p.waits(q.Name)) }, Unhurried: host.Wait,
 	}
 	if err = mux.Ask(ctx, ask, answer); errors.Is(err, process.ErrEnded) && !q.Once && ctx.Err() == nil {
 		ask.Alone = true // which of those in flight ended it, nobody knows

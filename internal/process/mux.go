@@ -42,6 +42,8 @@ type Question struct {
 	Limit, Loading time.Duration
 	Late           func(isLoaded bool) string // says that one of them has passed; may be nil
 	Waits          func()                     // is called once if loading takes longer than patience; may be nil
+	// Unhurried calls until, which waits while a copy loads, so that no other deadline runs meanwhile; may be nil.
+	Unhurried func(ctx context.Context, until func(context.Context) error) error
 }
 
 // muxed is a process of a mux. The mutex of the mux guards all but its channels.
@@ -110,11 +112,40 @@ func (m *Mux) Ask(ctx context.Context, q Question, answer any) error {
 		<-m.slots
 		return err
 	}
-	limit := q.Limit
-	var patient <-chan time.Time
+	var line []byte
 	if p.loaded != nil {
-		limit = q.Loading
-		if q.Waits != nil {
+		unhurried := q.Unhurried
+		if unhurried == nil {
+			unhurried = func(ctx context.Context, until func(context.Context) error) error { return until(ctx) }
+		}
+		err = unhurried(ctx, func(ctx context.Context) (err error) {
+			line, err = m.await(ctx, x, p, false)
+			return err
+		})
+	}
+	if err == nil && line == nil {
+		line, err = m.await(ctx, x, p, true)
+	}
+	if err != nil {
+		return err
+	}
+	var told struct{ Error *ToldError }
+	if err := json.Unmarshal(line, &told); err != nil {
+		return fmt.Errorf("the answer %.80q is none to %s: %w", line, q.Do, err)
+	}
+	if told.Error != nil {
+		return told.Error
+	}
+	return json.Unmarshal(line, answer)
+}
+
+// await waits for the answer to a question. Before a copy has loaded what the question is about, it waits for that, too, and
+// then returns no line.
+func (m *Mux) await(ctx context.Context, x *muxed, p *pending, isLoaded bool) (line []byte, err error) {
+	limit, loaded, patient := p.Limit, (<-chan struct{})(nil), (<-chan time.Time)(nil)
+	if !isLoaded {
+		limit, loaded = p.Loading, p.loaded
+		if p.Waits != nil {
 			timer := time.NewTimer(patience)
 			defer timer.Stop()
 			patient = timer.C
@@ -125,37 +156,26 @@ func (m *Mux) Ask(ctx context.Context, q Question, answer any) error {
 	if limit == 0 {
 		timer.Stop()
 	}
-	isLoaded := p.loaded == nil
 	for {
 		select {
 		case line := <-p.answer:
-			var told struct{ Error *ToldError }
-			if err := json.Unmarshal(line, &told); err != nil {
-				return fmt.Errorf("the answer %.80q is none to %s: %w", line, q.Do, err)
-			}
-			if told.Error != nil {
-				return told.Error
-			}
-			return json.Unmarshal(line, answer)
+			return line, nil
 		case err := <-p.failed:
-			return err
-		case <-p.loaded:
-			isLoaded, patient = true, nil
-			if timer.Stop(); q.Limit > 0 {
-				timer.Reset(q.Limit)
-			}
+			return nil, err
+		case <-loaded:
+			return nil, nil
 		case <-patient:
-			m.tell(q)
+			m.tell(p.Question)
 		case <-timer.C:
 			late := lateError("no answer in time")
-			if q.Late != nil {
-				late = lateError(q.Late(isLoaded))
+			if p.Late != nil {
+				late = lateError(p.Late(isLoaded))
 			}
 			m.cancel(x, p)
-			return p.leave(late)
+			return nil, p.leave(late)
 		case <-ctx.Done():
 			m.cancel(x, p)
-			return p.leave(context.Cause(ctx))
+			return nil, p.leave(context.Cause(ctx))
 		}
 	}
 }

@@ -284,10 +284,19 @@ func TestMuxUnderLoad(t *testing.T) {
 // The time for an answer begins once the program has loaded what the question is about.
 func TestMuxGivesTimeForLoading(t *testing.T) {
 	m := newMux(t, 1, 4)
-	told := 0
+	told, order := 0, []string{}
 	q := Question{
 		Do: "load", Body: textOf{}, About: "x", Limit: 10 * time.Millisecond, Loading: time.Hour,
-		Late: func(isLoaded bool) string { return fmt.Sprint("late, loaded ", isLoaded) }, Waits: func() { told++ },
+		Late: func(isLoaded bool) string {
+			order = append(order, "late")
+			return fmt.Sprint("late, loaded ", isLoaded)
+		},
+		Waits: func() { told++ },
+		Unhurried: func(ctx context.Context, until func(context.Context) error) error {
+			err := until(ctx)
+			order = append(order, fmt.Sprint("loaded ", err))
+			return err
+		},
 	}
 	for range 2 {
 		err := m.Ask(t.Context(), q, &textOf{})
@@ -295,6 +304,9 @@ func TestMuxGivesTimeForLoading(t *testing.T) {
 			t.Error(err)
 		}
 		inFlight(t, m, 0)
+	}
+	if got := strings.Join(order, ", "); got != "loaded <nil>, late, late" { // the second question finds it loaded
+		t.Errorf("in this order: %s", got)
 	}
 	q.Do, q.About, q.Loading = "wait", "y", 10*time.Millisecond
 	if err := m.Ask(t.Context(), q, &textOf{}); err == nil || err.Error() != "late, loaded false" {

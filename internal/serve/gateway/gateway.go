@@ -161,10 +161,10 @@ func (g *Gateway) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/messages", g.answerMessages)
 	mux.HandleFunc("POST /v1/messages/count_tokens", g.countTokens)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
-		"POST /v1/reward":      (*session).takeReward,
-		"POST /v1/fail":        (*session).takeFailure,
-		"POST /v1/commit":      (*session).takeCommit,
-		"GET /v1/rollout":      (*session).describe,
+		"POST /v1/reward": (*session).takeReward,
+		"POST /v1/fail":   (*session).takeFailure,
+		"POST /v1/commit": (*session).takeCommit,
+		"GET /v1/rollout": (*session).describe,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, maxControl, act) })
 	}
@@ -242,7 +242,11 @@ func modelOf(r *http.Request, body []byte, name string) (openai.Model, error) {
 	if !ok {
 		return nil, errors.New("a request without a rollout")
 	}
-	return s.named(name, identify(r, body), body)
+	m, err := s.named(name, identify(r, body), body)
+	if err != nil {
+		return nil, err
+	}
+	return newNoting(s, m), nil
 }
 
 // identity tells whether a request is one that came before.

@@ -113,7 +113,7 @@ func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 		if err := decode(data, &in); err != nil {
 			return nil, err
 		}
-		of, err := s.scorer(in.Model)
+		of, kind, err := s.scorer(in.Model)
 		if err != nil {
 			return nil, err
 		}
@@ -125,10 +125,14 @@ func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 		}
 		ctx, enough := s.within(r.Context())
 		defer enough()
+		begun := s.begin(0)
 		logprobs, err := of.Logprobs(ctx, in.Tokens)
 		s.mu.Lock()
 		s.stopIfBroken(err)
 		s.mu.Unlock()
+		if r.Context().Err() == nil {
+			s.noteCall(begun, kind, err)
+		}
 		switch {
 		case errors.Is(err, trinity.ErrNoRoom):
 			return nil, openai.TooLong("tokens", "there are %d tokens, and model.max_model_len is %d", len(in.Tokens), s.model.MaxModelLen)
@@ -141,22 +145,21 @@ func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// scorer returns the model of a name, which scores tokens; "" is the policy.
-func (s *session) scorer(name string) (scorer, error) {
+// scorer returns the model of a name, which scores tokens, and the kind of its failures; "" is the policy.
+func (s *session) scorer(name string) (of scorer, kind trinity.FailureKind, err error) {
 	if name == "" {
-		return s.model, nil
+		return s.model, trinity.FailedAgent, nil
 	}
 	m, err := s.named(name, identity{}, []byte("{}"))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	asked, ok := m.(*auxiliaryModel)
 	if !ok {
-		return s.model, nil
+		return s.model, trinity.FailedAgent, nil
 	}
-	of, ok := asked.asker.(scorer)
-	if !ok {
-		return nil, asked.cannot("model", "scores no tokens")
+	if of, ok = asked.asker.(scorer); !ok {
+		return nil, "", asked.cannot("model", "scores no tokens")
 	}
-	return of, nil
+	return of, trinity.FailedModel, nil
 }

@@ -38,6 +38,8 @@ type session struct {
 	reward    *trinity.Reward
 	failure   *trinity.RolloutError
 	broken    error // the engine's
+	refused   *trinity.RolloutError
+	refusedAt int // when, on the session's clock
 }
 
 // node is a reply of the policy.
@@ -217,7 +219,7 @@ func (s *session) Close() (*trinity.Recording, error) {
 	if s.broken != nil {
 		return nil, s.broken
 	}
-	out := &trinity.Recording{Calls: s.calls, Reward: s.reward, Failure: s.failure}
+	out := &trinity.Recording{Calls: s.calls, Reward: s.reward, Failure: s.failure, CallFailure: s.refused}
 	s.record(out)
 	return out, nil
 }

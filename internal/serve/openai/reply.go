@@ -56,12 +56,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 		if q.logprobs {
 			choice.Logprobs = q.logprobsOf(s, i, c.Completion)
 		}
-		if q.ReturnTokenIDs {
-			choice.TokenIDs = c.Tokens
-			if r := c.Recorded; r != nil {
-				choice.Recorded = &wire.Recorded{PromptLength: r.PromptLength, Text: s.Renderer.Decode(c.Tokens), Turn: r.Turn}
-			}
-		}
+		q.addIDs(s, &choice, c)
 		if q.as == chat {
 			m := q.view.Message(c)
 			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: q.calls(c, false)}
@@ -76,6 +71,17 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 		reply.PromptTokenIDs = q.call.Prompt
 	}
 	return reply
+}
+
+// addIDs adds the token ids of a reply, and what is recorded of it, if the request asks for them.
+func (q *request) addIDs(s *Server, choice *wire.Choice, c Reply) {
+	if !q.ReturnTokenIDs {
+		return
+	}
+	choice.TokenIDs = c.Tokens
+	if r := c.Recorded; r != nil {
+		choice.Recorded = &wire.Recorded{PromptLength: r.PromptLength, Text: s.Renderer.Decode(c.Tokens), Turn: r.Turn}
+	}
 }
 
 // calls returns the calls of a reply. In a stream each has its place.
@@ -102,7 +108,7 @@ func (q *request) finish(r Reply) *string {
 // stream replies with server-sent events: thinking and text as soon as no later token can change them,
 // then the calls of tools and the finish reasons. Calls come last, because one that cannot be read
 // makes all calls of its reply text. The log-probabilities of a reply come with its finish reason,
-// because its text comes in other parts than its tokens.
+// because its text comes in other parts than its tokens; so do the ids.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
 	events := &events{w: w}
 	sent := make([]trinity.Message, q.params.N*len(q.prompts))
@@ -149,6 +155,7 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Messa
 		if q.logprobs {
 			c.Logprobs = q.logprobsOf(s, choice, whole.Completion)
 		}
+		q.addIDs(s, &c, *whole)
 	}
 	if q.as == plain {
 		if roleOnce(sent) != "" {
@@ -159,7 +166,11 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Messa
 		c.Delta = &wire.Message{Role: roleOnce(sent), ReasoningContent: thought, Content: text}
 	}
 	sent.Reasoning, sent.Content = m.Reasoning, m.Content
-	e.send(q.response(s, []wire.Choice{c}))
+	more := q.response(s, []wire.Choice{c})
+	if whole != nil && q.ReturnTokenIDs {
+		more.PromptTokenIDs = q.call.Prompt
+	}
+	e.send(more)
 }
 
 // roleOnce returns the role for the first event of a reply, and "" for later ones: clients join what the

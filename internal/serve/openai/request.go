@@ -283,9 +283,12 @@ func (d Defaults) Fit(p *trinity.SamplingParams, prompt []int32, key string, ask
 	return nil
 }
 
+// CodeTooLong is the code of [TooLong].
+const CodeTooLong = "context_length_exceeded"
+
 // TooLong returns the problem of a request that does not fit the model's length.
 func TooLong(param, format string, args ...any) error {
-	return &Problem{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: param, Message: fmt.Sprintf(format, args...)}
+	return &Problem{Status: http.StatusBadRequest, Code: CodeTooLong, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
 // longest returns the maximum length of a reply that the request sets, and the key that sets it.

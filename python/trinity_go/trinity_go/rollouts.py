@@ -27,7 +27,7 @@ from .compat.rewards import RewardFn
 from .compat.workflows import REWARD_FUNCTIONS, Workflow
 from .compat.workflows import Task as _Task
 from .describe import needs_places, parameters
-from .wire import Told, number_of
+from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of
 
 _log = logging.getLogger("trinity_go.rollouts")
 
@@ -168,7 +168,9 @@ class _Rollouts:
     def answer(self) -> Any:
         with said.by(self._who()), self._blaming():
             _seed(self.first["seed"])
-            result = self._make()()
+            call = self._make()
+            loaded()
+            result = call()
             if not inspect.isawaitable(result):
                 return self._answered(self._report(result))
         return self._later(result)
@@ -180,13 +182,22 @@ class _Rollouts:
 
     @contextlib.contextmanager
     def _blaming(self) -> Iterator[None]:
-        """Say of an exception of a client of OpenAI whether an auxiliary model gave it."""
+        """Give an exception that says nothing of its kind that of the call which has caused it. What the endpoint has
+        refused has no kind here: the run knows why."""
         try:
             yield
         except Exception as error:
-            request = getattr(error, "request", None) if _is_of_openai(error) else None
-            if request is not None and _asked(request) in [a["name"] for a in self.auxiliary]:
-                error.failure_kind = "model"  # type: ignore[attr-defined]
+            if isinstance(error, Told):
+                raise
+            for cause in chain_of(error):
+                kind = kind_of(cause)
+                if is_of_client(cause):
+                    kind = "model" if _asked(cause) in [a["name"] for a in self.auxiliary] else kind
+                elif not isinstance(cause, ModelError) and not kind:
+                    continue
+                if kind:
+                    error.failure_kind = kind  # type: ignore[attr-defined]
+                break
             raise
 
     def _who(self) -> str:
@@ -266,7 +277,7 @@ class _Rollouts:
             return self._report_rewards(result)
         experiences = list(result) if isinstance(result, (list, tuple)) else [result] if result is not None else []
         if not experiences:
-            raise Told(f"it returned no experience: {self.name} returned {result!r}")
+            raise Told(f"it returned no experience: {self.name} returned {result!r}{self._unknown()}")
         for i, e in enumerate(experiences):
             if not hasattr(e, "tokens"):
                 raise Told(f"it returned a {type(e).__name__} as experience {i}")
@@ -280,6 +291,14 @@ class _Rollouts:
                 reason = f"{self.name} returned no experience of this rollout"
                 _post(a, "/fail", {"kind": "agent", "reason": reason})
         return [True] * len(self.assignments)
+
+    def _unknown(self) -> str:
+        """Say which replies of the policy the class's model does not know."""
+        replies = sum(len(ask(a["base_url"], a["api_key"], "/rollout")["replies"]) for a in self.assignments)
+        unknown = replies - len({(r.endpoint, r.turn) for r in self.model.recorded})
+        if unknown <= 0:
+            return ""
+        return f"; its model knows nothing of {unknown} of the policy's {replies} replies: ask by model.chat, or by a client of the model"
 
     def _report_rewards(self, result: Any) -> list[bool]:
         """Post the reward that a function has returned, or those of a group."""
@@ -357,11 +376,11 @@ def _is_of_openai(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "openai"
 
 
-def _asked(request: Any) -> Any:
-    """Return the model that a request of a client has asked."""
+def _asked(error: Any) -> Any:
+    """Return the model that a client has asked when it raised an exception."""
     try:
-        return json.loads(request.content).get("model")
-    except (AttributeError, ValueError):
+        return json.loads(error.request.content).get("model")
+    except (AttributeError, RuntimeError, ValueError):  # it has none, or its body was a stream
         return None
 
 

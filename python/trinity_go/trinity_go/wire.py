@@ -20,7 +20,7 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, BinaryIO
 
@@ -54,7 +54,32 @@ def kind_of(error: BaseException) -> str:
         return "timeout"
     if isinstance(error, OSError):  # ConnectionError, too
         return "environment"
+    if _package(error) in CLIENTS:  # whose classes are none of Python's own
+        names = {base.__name__ for base in type(error).__mro__}
+        if names & {"APITimeoutError", "TimeoutException"}:
+            return "timeout"
+        if names & {"APIConnectionError", "TransportError"}:
+            return "environment"
     return ""
+
+
+def _package(value: Any) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def is_of_client(error: BaseException) -> bool:
+    """Report whether a client of models has raised an exception."""
+    return _package(error) in CLIENTS
+
+
+def chain_of(error: BaseException) -> Iterator[BaseException]:
+    """Return an exception and those that it was raised because of, or while they were handled."""
+    seen = list[BaseException]()
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        seen.append(at)
+        yield at
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
 
 
 def _at(frame: FrameType, line: int) -> str:

@@ -361,8 +361,10 @@ def _teacher(i: int, e: Experience, own: Recorded) -> list[float | None]:
     for at, (number, learnt) in enumerate(zip(given, list_of(e.action_mask))):
         if learnt and not math.isfinite(number):
             raise Told(f"teacher_logprobs of experience {i} are {number} at token {at + e.prompt_length}")
-    numbers = [float(f"{n:.9g}") if math.isfinite(n) else None for n in given]  # as many digits as float32 has
-    return [None] * shift + numbers if shift > 0 else numbers[-shift:]
+    out: list[float | None] = [None] * max(shift, 0)
+    for number in given[max(-shift, 0) :]:
+        out.append(float(f"{number:.9g}") if math.isfinite(number) else None)  # as many digits as float32 has
+    return out
 
 
 def _metrics(given: Mapping[str, Any] | None) -> dict[str, float]:

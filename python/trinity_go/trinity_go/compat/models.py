@@ -11,7 +11,7 @@ import functools
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -312,18 +312,28 @@ class ModelWrapper:
     def _client(self, kind: str) -> Any:
         with self._lock:
             if kind not in self._clients:
-                client = self._of(kind)
-                client.model_path = self._name if self.auxiliary else self.model_path
-                completions = client.chat.completions
-                completions.create = self._recording(kind, completions.create)
-                self._clients[kind] = client
+                self._clients[kind] = self._recorded(kind, ())
             return self._clients[kind]
 
-    def _of(self, kind: str) -> Any:
-        """Return a client of the endpoint."""
-        return _shared(kind).with_options(base_url=self._endpoints[0]["base_url"], api_key=self.api_key)
+    def _of(self, kind: str, options: Sequence[Mapping[str, Any]]) -> Any:
+        """Return a client of the endpoint, with options as with_options takes them, one set after the other."""
+        client = _shared(kind).with_options(base_url=self._endpoints[0]["base_url"], api_key=self.api_key)
+        for one in options:
+            client = client.with_options(**one)
+        return client
 
-    def _recording(self, kind: str, create: Callable[..., Any]) -> Callable[..., Any]:
+    def _recorded(self, kind: str, options: tuple[Mapping[str, Any], ...]) -> Any:
+        """Return a client whose replies are kept in the history, also those of its copies."""
+        client = self._of(kind, options)
+        client.model_path = self._name if self.auxiliary else self.model_path
+        completions = client.chat.completions
+        completions.create = self._recording(kind, completions.create, options)
+        client.with_options = client.copy = lambda **more: self._recorded(kind, (*options, more))
+        return client
+
+    def _recording(
+        self, kind: str, create: Callable[..., Any], options: Sequence[Mapping[str, Any]]
+    ) -> Callable[..., Any]:
         """Return create of a client, whose replies are kept in the history."""
 
         def asked(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -340,10 +350,16 @@ class ModelWrapper:
             return {"logprobs": True} | kwargs | {"extra_body": extra | {"return_token_ids": True}}
 
         def keep(reply: Any, kwargs: dict[str, Any]) -> Any:
-            if self.enable_history and not kwargs.get("stream"):
+            if not self.enable_history:
+                return reply
+            if type(reply).__name__ == "LegacyAPIResponse":  # of with_raw_response
+                keep(reply.parse(), kwargs)
+            elif hasattr(reply, "model_dump"):
                 self._remember(self._read(reply.model_dump(), 0, kwargs))
-            elif self.enable_history:
-                self.logger.warning("a reply that is streamed is not in the history: ask without stream")
+            elif not _follow(
+                reply, int(kwargs.get("n") or 1), lambda whole: self._remember(self._read(whole, 0, kwargs))
+            ):
+                self.logger.warning("a %s is not in the history: ask without stream", type(reply).__name__)
             return reply
 
         @functools.wraps(create)
@@ -352,7 +368,7 @@ class ModelWrapper:
 
         @functools.wraps(create)
         async def later(**kwargs: Any) -> Any:
-            own = self._of(kind)  # of the running loop, to which connections belong
+            own = self._of(kind, options)  # of the running loop, to which connections belong
             return keep(await own.chat.completions.create(**asked(kwargs)), kwargs)
 
         return later if kind == "AsyncOpenAI" else now
@@ -372,6 +388,30 @@ class ModelWrapper:
 
     async def prepare(self) -> None:
         """Do nothing: the endpoint is there before the workflow."""
+
+
+def _follow(stream: Any, n: int, then: Callable[[dict[str, Any]], Any]) -> bool:
+    """Call then with the reply of a stream once its n choices have been read; report whether that is possible."""
+    parts = getattr(stream, "_iterator", None)
+    if parts is None:
+        return False
+    choices: list[Any] = []
+
+    def take(part: Any) -> Any:
+        said = part.model_dump()
+        for choice in said.get("choices") or ():
+            if choice.get("token_ids") is not None:  # the last part of a choice has all that was sampled
+                choices.append(choice)
+                if len(choices) == n:
+                    then(said | {"choices": choices})
+        return part
+
+    async def later() -> AsyncIterator[Any]:
+        async for part in parts:
+            yield take(part)
+
+    stream._iterator = later() if hasattr(parts, "__anext__") else map(take, parts)
+    return True
 
 
 _bases: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()

@@ -21,8 +21,18 @@ class _Steps(Workflow):
         use_openai_client: bool = True,
     ) -> None:
         super().__init__(task=task, model=model, auxiliary_models=auxiliary_models)
-        # as there, of asynchronous classes, too
-        self.client: Any = model.get_openai_client() if use_openai_client else None
+        self._has_client = use_openai_client
+
+    @property
+    def client(self) -> Any:
+        """The client of OpenAI, also of asynchronous classes, as there. It is made when it is wanted."""
+        if "_client" not in self.__dict__:
+            self._client: Any = self.model.get_openai_client() if self._has_client else None
+        return self._client
+
+    @client.setter
+    def client(self, client: Any) -> None:
+        self._client = client
 
     @property
     def max_step_num(self) -> int:

@@ -126,10 +126,21 @@ class Workflow:
 
     def __init__(self, *, task: Task, model: ModelWrapper, auxiliary_models: list[ModelWrapper] | None = None) -> None:
         self.task, self.model, self.auxiliary_model_wrappers = task, model, auxiliary_models
-        client = "get_openai_async_client" if type(self).is_async else "get_openai_client"
-        self.auxiliary_models = [getattr(m, client)() for m in auxiliary_models] if auxiliary_models else None
         self.run_id_base = 0
         self.logger = get_logger(type(self).__name__)
+
+    @property
+    def auxiliary_models(self) -> Any:
+        """Clients of OpenAI of the auxiliary models; None without any. They are made when they are wanted."""
+        if "_clients" not in self.__dict__:
+            client = "get_openai_async_client" if type(self).is_async else "get_openai_client"
+            wrappers = getattr(self, "auxiliary_model_wrappers", None)
+            self._clients: Any = [getattr(m, client)() for m in wrappers] if wrappers else None
+        return self._clients
+
+    @auxiliary_models.setter
+    def auxiliary_models(self, models: Any) -> None:
+        self._clients = models
 
     @property
     def resettable(self) -> bool:
