@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
@@ -34,13 +37,27 @@ type pythonClass struct {
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this function"`
 
 	takesGroup bool
+	columns    []string // without which it cannot score
 }
 
 // Validate checks that the function exists and takes the arguments.
 func (p *pythonClass) Validate() error {
 	is, err := p.Python.Check("reward", p.Class, &p.Args)
-	p.takesGroup = is.TakesGroup
+	p.takesGroup, p.columns = is.TakesGroup, is.Needs
 	return err
+}
+
+// Requires implements [trinity.Requirer].
+func (p *pythonClass) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
+		for _, name := range p.columns {
+			if _, ok := t.Row[name]; !ok {
+				return fmt.Errorf("%s takes %s, which is no column (%s) and nothing that a reward function is given (`trinity explain reward_fn "+
+					"python` lists that)", p.Class, name, strings.Join(slices.Sorted(maps.Keys(t.Row)), ", "))
+			}
+		}
+		return nil
+	}}
 }
 
 // Form returns the plug-in of the function's form.
@@ -58,6 +75,9 @@ type pythonGroup struct{ of *pythonClass }
 func (p pythonGroup) ScoreGroup(ctx context.Context, in []trinity.RewardInput) ([]trinity.Reward, error) {
 	return p.of.score(ctx, in)
 }
+
+// Requires implements [trinity.Requirer].
+func (p pythonGroup) Requires() trinity.Requirements { return p.of.Requires() }
 
 // Score implements [trinity.RewardFunc].
 func (p pythonGroup) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {

@@ -36,7 +36,7 @@ type Described struct {
 
 	// What a loss or an advantage takes, and of this what it cannot do without.
 	Takes []string `json:"takes"`
-	Needs []string `json:"needs"`
+	Needs []string `json:"needs"` // of a reward, the columns
 	Pairs bool     `json:"pairs"` // a loss compares pairs, chosen and rejected in turn
 
 	Files  []string `json:"files"`  // of users, which the import has run

@@ -60,7 +60,7 @@ func (s *Stage) checkAsked() error {
 			continue // only the trainer asks it
 		case a.Teaches && len(a.BaseUrls) > 0:
 			return s.At(a.Key, fmt.Sprintf("a workflow asks the teacher %q, which is behind servers of its own", a.Name),
-				"open it here (set model_path and leave engine_type out), or let the trainer alone ask it")
+				"open it here (set model_path and leave engine_type out), or name no auxiliary_models in workflow_args ([] for a class in Python)")
 		case a.Teaches && a.Dtype != "auto":
 			return s.At(a.Key+".dtype", fmt.Sprintf("a workflow asks the teacher %q with the weights of its file", a.Name), "leave it out")
 		case !isWanted:

@@ -58,7 +58,17 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         "signature": str(signature(takes)),
         "is_class": inspect.isclass(target),
         "takes_group": _takes_group(parameters(takes)[0]),
+        "needs": _columns(target, takes, args),
     }
+
+
+def _columns(target: Any, takes: Any, args: Mapping[str, Any]) -> list[str]:
+    """Return the columns without which a class or a function cannot score."""
+    named = list(parameters(takes)[0].values())
+    if inspect.isclass(target):
+        named, args = named[1:], {}  # self; the arguments are the constructor's
+    offered = FOR_GROUPS if _takes_group({p.name for p in named}) else OFFERED
+    return [p.name for p in named if p.default is p.empty and p.name not in args and p.name not in offered]
 
 
 def _check(name: str, target: Any, args: Mapping[str, Any]) -> None:
