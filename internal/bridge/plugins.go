@@ -119,6 +119,9 @@ var allowed atomic.Pointer[func(line string)]
 // looks at a run of others, as in the studio, runs nothing of it. say tells that an import takes long.
 func Allow(say func(line string)) { allowed.Store(&say) }
 
+// Asks reports whether Describe runs code of users.
+func Asks() bool { return allowed.Load() != nil }
+
 // silence is how long people wait for an import before they are told.
 const silence = 10 * time.Second
 

@@ -2,16 +2,46 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/internal/tags"
+	"github.com/trinity-go/trinity/registry"
 )
 
-// check settles the configuration and reports everything that is wrong with it. If there are
-// stages, only they must be right, because the file is then just what the stages share.
-func (s *Settled) check() Errors {
-	errs := s.source.checkValues(valueOf(&s.Config))
+// check settles the configuration and reports everything that is wrong with it, after the values that could not be decoded.
+// If there are stages, only they must be right, because the file is then just what the stages share.
+// What is wrong with values is reported alone if the rest of the check would import code of users, which may take minutes.
+func (s *Settled) check(decoding Errors) Errors {
+	errs := decoding.with(s.source.checkValues(valueOf(&s.Config)))
+	if len(errs) > 0 && s.importsCode() {
+		return errs
+	}
+	return errs.with(s.checkRest())
+}
+
+// importsCode reports whether the check of a plug-in that the configuration names imports code of users.
+func (s *Settled) importsCode() (imports bool) {
+	if !bridge.Asks() {
+		return false
+	}
+	tags.Walk(valueOf(&s.Config), "", func(_, v reflect.Value, f reflect.StructField, _ string) {
+		catalog, ok := registry.Find(f.Tag.Get("plugin"))
+		if !ok || v.Kind() != reflect.String || v.String() == "" {
+			return
+		}
+		plugin, _ := s.Plugin(catalog, v.String(), nil)
+		imports = imports || plugin != v.String()
+	})
+	return imports
+}
+
+func (s *Settled) checkRest() Errors {
+	var errs Errors
 	if len(s.Stages) == 0 {
 		r := report{s.source, &Errors{}, &s.Warnings}
 		s.settle(r)
@@ -24,7 +54,7 @@ func (s *Settled) check() Errors {
 	errs = append(errs, s.checkHidden()...)
 	for i := range s.Stages {
 		stage, decoding := s.stage(i)
-		errs = append(errs, decoding.with(stage.check())...)
+		errs = append(errs, stage.check(decoding)...)
 		s.Warnings = append(s.Warnings, stage.Warnings...)
 		s.settled = append(s.settled, stage.settled...)
 	}

@@ -31,7 +31,8 @@ const notScored = "its group was not scored"
 // Score implements [trinity.RewardFunc].
 func (d *deferred) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	if in.Experience == nil {
-		return trinity.Reward{}, errors.New("a reward function that scores groups needs the experience of the reply")
+		return trinity.Reward{}, errors.New("it compares the replies of a group once all its rollouts have ended, so nobody can ask it " +
+			"about one reply: leave the reward to it, or name another function")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"os/exec"
@@ -55,5 +56,34 @@ func TestAClassAsksItsTeacher(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A model that cannot score the policy's tokens says why, in the failure of the rollout.
+func TestAModelThatCannotScore(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "pupils.py"), pupils)
+	other := filepath.Join(p.dir, "other")
+	if err := os.CopyFS(other, os.DirFS(filepath.Join(p.dir, "model"))); err != nil {
+		t.Fatal(err)
+	}
+	var tokenizer map[string]any
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(other, "tokenizer.json"))), &tokenizer); err != nil {
+		t.Fatal(err)
+	}
+	vocabulary := tokenizer["model"].(map[string]any)["vocab"].(map[string]any)
+	vocabulary["1"], vocabulary["2"] = vocabulary["2"], vocabulary["1"]
+	write(t, filepath.Join(other, "tokenizer.json"), encode(t, tokenizer))
+	for name, c := range map[string]struct{ models, want string }{
+		"external": {externally("http://127.0.0.1:9/v1"), "model judge: refused: it is asked over a chat API (engine_type: external), which scores no tokens"},
+		"other": {"explorer.auxiliary_models=[{name: judge, model_path: " + other + "}]",
+			"has another tokenizer than model.model_path"},
+	} {
+		_, err := p.run(t, c.models, "name="+name, "buffer.total_steps=1", noEvaluation,
+			"buffer.explorer_input.default_workflow_type=pupils.Pupil", "buffer.explorer_input.taskset.workflow_args={auxiliary_models: [judge]}")
+		oneLine(t, err, c.want)
 	}
 }
