@@ -113,7 +113,7 @@ func (p *pythonWorkflow) make(ctx context.Context, do string, group []*trinity.R
 	}
 	defer func() { <-places }()
 	return p.agentArgs.runGroup(ctx, own, nil, nil, func(ctx context.Context, _ []trinity.Endpoint, assignments []assignment) ([]byte, error) {
-		q := bridge.Question{Do: do, Name: p.Class, Once: true, Body: map[string]any{
+		q := bridge.Question{Do: do, Name: p.Class, Rollouts: true, Body: map[string]any{
 			"args": p.Args, "assignments": assignments,
 		}}
 		var told struct {
@@ -133,20 +133,19 @@ func (p *pythonWorkflow) make(ctx context.Context, do string, group []*trinity.R
 	})
 }
 
-// places are what the processes of a section may have in flight. The time until one is free is not a rollout's.
+// places are the rollouts that processes may have in flight. The time until one is free is not a rollout's.
 type places chan struct{}
 
 // Close implements io.Closer.
 func (places) Close() error { return nil }
 
 func (p *pythonWorkflow) places(host trinity.Host) (places, error) {
-	key, err := json.Marshal(&p.Python)
+	most := p.Python.Rollouts(p.Class)
+	key, err := json.Marshal([]any{most, &p.Python})
 	if err != nil {
 		return nil, err
 	}
-	opened, err := host.Open("workflow python "+string(key), func(io.Writer) (io.Closer, error) {
-		return make(places, p.Python.Processes*p.Python.Concurrency), nil
-	})
+	opened, err := host.Open("workflow python "+string(key), func(io.Writer) (io.Closer, error) { return make(places, most), nil })
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ var caller = sync.OnceValues(func() (*process.Mux, error) {
 func HasCaller() bool { return os.Getenv(callerVariable) != "" }
 
 // callersAtOnce is how many questions that process gets at once.
-const callersAtOnce = 64
+const callersAtOnce = 128
 
 // at returns what the processes of a section are asked as, and the mux to the process that has started this one if that
 // one is asked instead.

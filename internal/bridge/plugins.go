@@ -232,13 +232,14 @@ func (p *Plugins) hidden(text string) string {
 	return text
 }
 
-// kept returns the mux of the section that the run keeps.
-func (p *Plugins) kept(host trinity.Host) (*process.Mux, error) {
+// kept returns the mux of the section that the run keeps. Rollouts have one of their own: they wait for rewards in Python,
+// which would wait for their places.
+func (p *Plugins) kept(host trinity.Host, rollouts bool) (*process.Mux, error) {
 	key, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := host.Open("python "+string(key), func(log io.Writer) (io.Closer, error) { return p.Open(log) })
+	opened, err := host.Open(fmt.Sprintf("python, rollouts %t: %s", rollouts, key), func(log io.Writer) (io.Closer, error) { return p.Open(log) })
 	if err != nil {
 		return nil, err
 	}
@@ -250,15 +251,23 @@ type Question struct {
 	Do, Name string
 	Body     map[string]any // the question without the name
 	Timeout  float64        // seconds for an answer, besides those for imports; 0 sets none
-	Once     bool           // is asked once: what a process did that ended is done
+	Rollouts bool           // it asks for rollouts, and once: what a process did that ended is done
+}
+
+// Rollouts returns how many questions for rollouts are in flight at most. In the caller's process others have the rest.
+func (p *Plugins) Rollouts(class string) int {
+	if _, mux, err := at(class); mux != nil && err == nil {
+		return callersAtOnce / 2
+	}
+	return p.Processes * p.Concurrency
 }
 
 // Ask asks the processes of the section, which the run keeps, and once more if one ends instead of answering, unless the
-// question is asked once. The failure of the user's code is a [process.ToldError].
+// question is for rollouts. The failure of the user's code is a [process.ToldError].
 func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer any) error {
 	name, mux, err := at(q.Name)
 	if mux == nil && err == nil {
-		mux, err = p.kept(host)
+		mux, err = p.kept(host, q.Rollouts)
 	}
 	if err != nil {
 		return err
@@ -275,7 +284,7 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 		},
 		Waits: func() { host.Say(p.waits(q.Name)) }, Unhurried: host.Wait,
 	}
-	if err = mux.Ask(ctx, ask, answer); errors.Is(err, process.ErrEnded) && !q.Once && ctx.Err() == nil {
+	if err = mux.Ask(ctx, ask, answer); errors.Is(err, process.ErrEnded) && !q.Rollouts && ctx.Err() == nil {
 		ask.Alone = true // which of those in flight ended it, nobody knows
 		err = mux.Ask(ctx, ask, answer)
 	}

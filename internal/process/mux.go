@@ -364,6 +364,9 @@ func (m *Mux) read(x *muxed) {
 		m.stop(x, fmt.Errorf("it wrote a line of more than %d MiB", m.form.Most>>20))
 		m.mu.Unlock()
 	}
+	m.mu.Lock()
+	m.remove(x) // the next question starts another
+	m.mu.Unlock()
 	close(x.gone)
 	x.process.In.Close()
 	timer := time.AfterFunc(closing, x.process.Kill)
@@ -372,7 +375,6 @@ func (m *Mux) read(x *muxed) {
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remove(x)
 	err := x.because
 	switch {
 	case m.isClosed:
