@@ -1,6 +1,9 @@
 package trinity
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Batch is what an engine computes at once: one micro-batch of an optimizer step.
 type Batch struct {
@@ -91,6 +94,13 @@ type Advantage interface {
 	Advantages(ctx context.Context, groups []Group) (kept []Group, metrics Metrics, err error)
 	// Needs says where the function runs and what it reads.
 	Needs() Needs
+}
+
+// Stateful is a policy loss, a KL or entropy term, or an advantage function that keeps something over steps. Its state is in
+// checkpoints, and a resumed run restores it before the first batch.
+type Stateful interface {
+	State() (json.RawMessage, error) // nil if there is nothing to keep
+	Restore(state json.RawMessage) error
 }
 
 // OptimParams are the settings of one optimizer step. Each optimizer reads the ones it has.

@@ -152,20 +152,50 @@ func (a *Algorithm) AfterStep(metrics trinity.Metrics, sequences int) {
 type state struct {
 	KLLossCoef    float64 `json:"kl_loss_coef"`
 	KLPenaltyCoef float64 `json:"kl_penalty_coef"`
+
+	Parts map[string]json.RawMessage `json:"parts,omitempty"` // those that keep something, by their keys
 }
 
-// State returns the coefficients that change during training, for a checkpoint.
+// stateful returns the parts that keep something over the trainer's steps, by their keys.
+func (a *Algorithm) stateful() map[string]trinity.Stateful {
+	parts := map[string]any{
+		"policy_loss_fn": a.Loss.Policy, "kl_loss_fn": a.Loss.KL, "entropy_loss_fn": a.Loss.Bonus, "advantage_fn": a.InTrainer(),
+	}
+	if a.penalty != nil {
+		parts["kl_penalty_fn"] = a.penalty.KL
+	}
+	all := map[string]trinity.Stateful{}
+	for key, part := range parts {
+		if keeps, ok := part.(trinity.Stateful); ok {
+			all[key] = keeps
+		}
+	}
+	return all
+}
+
+// State returns the coefficients that change during training, and the states of the parts, for a checkpoint.
 func (a *Algorithm) State() ([]byte, error) {
 	s := state{KLLossCoef: a.Loss.KLCoef()}
 	if a.penalty != nil {
 		s.KLPenaltyCoef = a.penalty.Coef
 	}
+	for key, part := range a.stateful() {
+		kept, err := part.State()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if kept != nil {
+			if s.Parts == nil {
+				s.Parts = map[string]json.RawMessage{}
+			}
+			s.Parts[key] = kept
+		}
+	}
 	return json.Marshal(s)
 }
 
-// Restore restores the coefficients that State returned. It ignores a coefficient whose term no
-// longer exists. A coefficient that is not adaptive, or whose term is new, keeps the value of the
-// configuration.
+// Restore restores what State returned. It ignores what belongs to a part that no longer exists. A
+// coefficient that is not adaptive, or whose term is new, keeps the value of the configuration.
 func (a *Algorithm) Restore(data []byte) error {
 	var s state
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -176,6 +206,13 @@ func (a *Algorithm) Restore(data []byte) error {
 	}
 	if a.penalty != nil && a.penalty.KL.Controller().Adaptive && s.KLPenaltyCoef > 0 {
 		a.penalty.Coef = s.KLPenaltyCoef
+	}
+	for key, part := range a.stateful() {
+		if kept := s.Parts[key]; kept != nil {
+			if err := part.Restore(kept); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
 	}
 	return nil
 }

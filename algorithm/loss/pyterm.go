@@ -2,6 +2,7 @@ package loss
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,9 +19,10 @@ type pythonTerm struct {
 	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for an optimizer step, besides imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
-	who string // for people
-	is  bridge.Described
-	run bridge.Run
+	who    string // for people
+	is     bridge.Described
+	run    bridge.Run
+	memory bridge.Memory
 }
 
 func newPythonTerm() pythonTerm { return pythonTerm{Timeout: 60, Python: bridge.DefaultPlugins()} }
@@ -38,11 +40,17 @@ func (p *pythonTerm) Open(host trinity.Host) error {
 	return nil
 }
 
+// State returns the state of the class for a checkpoint; nil if it has none.
+func (p *pythonTerm) State() (json.RawMessage, error) { return p.memory.Save(p.Class) }
+
+// Restore takes a state that State has returned.
+func (p *pythonTerm) Restore(state json.RawMessage) error { return p.memory.Load(p.Class, state) }
+
 // ask asks about a step. of is the kind of term that the class is.
 func (p *pythonTerm) ask(ctx context.Context, of string, question map[string]any, answer any) error {
 	body := maps.Clone(question)
 	body["of"] = of
-	q := bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}
+	q := bridge.Question{Do: "loss", Name: p.Class, Body: body, Memory: &p.memory, Timeout: p.Timeout}
 	if err := p.run.Ask(ctx, &p.Python, q, answer); err != nil {
 		return fmt.Errorf("%s: %w", p.who, err)
 	}

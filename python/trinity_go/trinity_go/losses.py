@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Protocol
 
-from . import names
-from .classes import check_function, kept, library_of, make
+from . import names, states
+from .classes import check_function, library_of, make
 from .describe import parameters
 from .operators import check_of, measured
 from .wire import Told, number_of, pack, type_of, unpack
@@ -71,6 +71,8 @@ class Loss:
             check_function(name, self.target, args, OFFERED)
             self.fixed = dict(args)
             self.takes = {n: p for n, p in self.takes.items() if n not in args}
+        self.made = self.call  # which may have a state
+        states.has(name, self.made)
         # Classes of Trinity-RFT get everything by name, and only what they select.
         selected = getattr(self.call, "_select_keys", None)
         self.by_rows = selected is not None
@@ -339,25 +341,28 @@ def _check_offered(what: str, takes: Mapping[str, inspect.Parameter], offered: S
 class KL:
     """An estimate of the KL from the reference model, for each token."""
 
+    kind = "kl"
     # Arguments of the term's weight, which a class need not take.
     WEIGHT = ("kl_coef", "adaptive", "target_kl", "horizon")
     offered = ("logprob", "ref_logprob", "old_logprob")
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
-        self.name, self.target = name, names.find(name, "kl")
+        self.name, self.target = name, names.find(name, self.kind)
         if not callable(self.target):
             raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
         takes, takes_all = parameters(self.target)
         args = {n: v for n, v in args.items() if n not in self.WEIGHT or n in takes or takes_all}
         self.fixed: dict[str, Any] = {}
+        self.made: Any = self.target
         if inspect.isclass(self.target):
-            made = make(name, self.target, args)
-            if not callable(getattr(made, "calculate_kl", None)):
+            self.made = make(name, self.target, args)
+            if not callable(getattr(self.made, "calculate_kl", None)):
                 raise Told(f"{name} has no method calculate_kl(logprob, ref_logprob, old_logprob)")
-            self.call: Any = made.calculate_kl
+            self.call: Any = self.made.calculate_kl
         else:
             check_function(name, self.target, args, OFFERED)
             self.call, self.fixed = self.target, dict(args)
+        states.has(name, self.made)
         takes, takes_all = parameters(self.call)
         self.takes = {n: p for n, p in takes.items() if n not in self.fixed} | (
             dict.fromkeys(self.offered) if takes_all else {}
@@ -398,7 +403,7 @@ describe_kl = check_of(KL)
 _KINDS: dict[str, Any] = {"loss": Loss, "kl": KL, "entropy": Entropy}
 
 
-def loss(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer a question {"of": …, "name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
-    answer: dict[str, Any] = kept.get(_KINDS[question["of"]], question["name"], question["args"])(question)
-    return answer
+def loss(question: dict[str, Any]) -> Any:
+    """Answer a question {"of": …, "name": …, "args": {…}, "memory": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
+    made = _KINDS[question["of"]]
+    return states.answer(question, made.kind, made)

@@ -1,0 +1,105 @@
+package run_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// counting are parts of an algorithm whose results depend on how often they were asked.
+const counting = `
+class Counts:
+    def __init__(self):
+        self.asked = 0
+
+    def state_dict(self):
+        return {"asked": self.asked}
+
+    def load_state_dict(self, state):
+        self.asked = state["asked"]
+
+    def factor(self):
+        self.asked += 1
+        return 1 + 0.1 * self.asked
+
+
+class Loss(Counts):
+    def __call__(self, logprob, advantages, action_mask):
+        factor, n = self.factor(), sum(map(sum, action_mask))
+        by = [[-factor * a * m / n for a, m in zip(*row)] for row in zip(advantages, action_mask)]
+        return sum(d * lp for row, lps in zip(by, logprob) for d, lp in zip(row, lps)), {"logprob": by}, {"asked": self.asked}
+
+
+class KL(Counts):
+    def calculate_kl(self, logprob, ref_logprob):
+        factor = self.factor()
+        return [[factor * (a - b) for a, b in zip(*row)] for row in zip(logprob, ref_logprob)], [[factor] * len(row) for row in logprob]
+
+
+class Bonus(Counts):
+    def __call__(self, entropy, action_mask):
+        factor, n = 0.01 * self.factor(), sum(map(sum, action_mask))
+        return factor * sum(map(sum, entropy)) / n, {"entropy": [[factor * m / n for m in row] for row in action_mask]}
+
+
+class Advantage(Counts):
+    def process(self, exps):
+        factor = self.factor()
+        for e in exps:
+            e.advantages = [factor * (e.reward - 0.4) * m for m in e.action_mask]
+        return exps, {"asked": self.asked}
+
+
+class Later(Advantage):
+    async def process(self, exps):
+        return super().process(exps)
+
+`
+
+func init() { bridge.Allow(func(string) {}) }
+
+// A run that is killed and resumed ends with the bytes of one that is not, whatever its parts in Python count.
+func TestStatesInPythonAreResumed(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	for i, advantage := range []string{"Advantage", "Later"} {
+		whole := newProject(t, tiny, rl)
+		write(t, filepath.Join(whole.dir, "counting.py"), counting)
+		p := whole.copyOf(t)
+		settings := func(p project) []string {
+			return []string{
+				"algorithm.policy_loss_fn=counting.Loss", "algorithm.kl_loss_fn=counting.KL", "algorithm.kl_loss_fn_args.kl_coef=0.1",
+				"algorithm.entropy_loss_fn=counting.Bonus", "algorithm.advantage_fn=counting." + advantage, "buffer.total_steps=6",
+				"synchronizer.sync_offset=1",
+			}
+		}
+		whole.start(t, nil, settings(whole)...).finish(t)
+		kills := [][]string{{"trainer.saved=kill@1", "explorer.delivered=kill@1"}, {"trainer.updated=kill@3", "explorer.deliver=kill@2"}}[i]
+		for _, how := range kills {
+			c := p.start(t, []string{failpoint.Variable + "=" + how}, settings(p)...)
+			if err := <-c.done; !wasKilled(err) {
+				t.Fatalf("%s: %v\n%s", how, err, &c.output)
+			}
+		}
+		p.start(t, nil, settings(p)...).finish(t)
+		last := filepath.Join("global_step_6", "actor")
+		sameFiles(t, filepath.Join(p.job(), last), filepath.Join(whole.job(), last))
+		var states [2]struct {
+			Algorithm struct{ Parts map[string]json.RawMessage }
+		}
+		for k, of := range []project{p, whole} {
+			if err := json.Unmarshal([]byte(read(t, filepath.Join(of.job(), "global_step_6", "run.json"))), &states[k]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := encode(t, states[0]), encode(t, states[1]); got != want || len(states[0].Algorithm.Parts) != 3 {
+			t.Errorf("the states are %s, want %s", got, want)
+		}
+	}
+}
