@@ -126,10 +126,6 @@ func (a *Algorithm) buildPenalty() error {
 	if a.Def.KLPenalty == "none" {
 		return nil
 	}
-	if _, ok := kl.(loss.Prober); ok {
-		what := "a KL function in Python is asked about whole optimizer steps, and a penalty is taken before them"
-		return registry.ArgError{Key: "kl_penalty_fn", Message: what, Hint: "use kl_loss_fn"}
-	}
 	penalize := a.Advantage.Needs().PenalizeKL
 	if penalize == nil {
 		return fmt.Errorf("kl_penalty_fn %s: advantage_fn %s scores whole responses and has no token rewards to take a KL "+
@@ -138,6 +134,22 @@ func (a *Algorithm) buildPenalty() error {
 	if kl.Controller().KLCoef != 0 {
 		a.penalty = loss.NewPenalty(kl)
 		penalize(a.penalty.Of)
+	}
+	return nil
+}
+
+// Open opens the parts that a run opens; see trinity.Advantage.
+func (a *Algorithm) Open(host trinity.Host) error {
+	parts := []any{a.Advantage, a.Loss}
+	if a.penalty != nil {
+		parts = append(parts, a.penalty.KL)
+	}
+	for _, part := range parts {
+		if o, ok := part.(interface{ Open(trinity.Host) error }); ok {
+			if err := o.Open(host); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

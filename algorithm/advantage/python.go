@@ -77,7 +77,7 @@ func (p *pythonAdvantage) Advantages(ctx context.Context, groups []trinity.Group
 		return all, metrics, err
 	}
 	asked, experts := apart(all)
-	body, err := p.body(asked, metrics)
+	body, err := p.body(ctx, asked, metrics)
 	if err != nil || p.run.Rehearses() {
 		return all, metrics, err
 	}
@@ -121,14 +121,14 @@ func apart(groups []trinity.Group) (sampled, experts []trinity.Group) {
 }
 
 // body returns the question about a batch.
-func (p *pythonAdvantage) body(groups []trinity.Group, metrics trinity.Metrics) (map[string]any, error) {
+func (p *pythonAdvantage) body(ctx context.Context, groups []trinity.Group, metrics trinity.Metrics) (map[string]any, error) {
 	sent := bridge.Experiences(groups)
 	body := map[string]any{"args": p.Args, "experiences": sent}
 	if !p.is.ComputeInTrainer {
 		return body, nil
 	}
 	batch := slices.Concat(groups...)
-	rewards, err := p.of(batch, metrics)
+	rewards, err := p.of(ctx, batch, metrics)
 	if err != nil {
 		return nil, err
 	}

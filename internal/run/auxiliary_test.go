@@ -160,7 +160,7 @@ func TestModelsThatNobodyCanAskAreErrors(t *testing.T) {
 		want          []string
 	}{
 		{"jugde", externally("http://127.0.0.1:1"), []string{args, `no model is called "jugde"`, `ask "policy"`}},
-		{"policy", externally("http://127.0.0.1:1"), []string{"auxiliary_models.0", `no workflow and no reward function asks the model "judge"`}},
+		{"policy", externally("http://127.0.0.1:1"), []string{"auxiliary_models.0", `no workflow, no reward function and no operator asks the model "judge"`}},
 		{"judge", externally(""), []string{"auxiliary_models.0", `the model "judge" has no server; set`, "base_url", "OPENAI_BASE_URL"}},
 		{"judge", externally("nowhere"), []string{"auxiliary_models.0", `no model server at "nowhere"`}},
 	} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Auxiliary is a model of explorer.auxiliary_models that rollouts ask.
@@ -31,31 +33,29 @@ type Auxiliary struct {
 // there is asked. It reads no weights and sends nothing.
 func checkAsked(s *config.Settled, tasksets []feed.Taskset) error {
 	var wanted []string
-	for i := range tasksets {
-		for key, needs := range tasksets[i].Needs() {
-			for _, spec := range needs.Askers {
-				if spec.Name == trinity.PolicyAsker {
-					continue
-				}
-				key := key + spec.Arg
-				if spec.Server != nil {
-					if err := hasServer(s, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
-						return err
-					}
-					continue
-				}
-				a, known := AskedBy(s, spec.Name)
-				if !known {
-					return s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
-						fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
-				}
-				wanted = append(wanted, a.Name)
+	for key, needs := range asking(s, tasksets) {
+		for _, spec := range needs.Askers {
+			if spec.Name == trinity.PolicyAsker {
+				continue
 			}
+			key := key + spec.Arg
+			if spec.Server != nil {
+				if err := hasServer(s, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
+					return err
+				}
+				continue
+			}
+			a, known := AskedBy(s, spec.Name)
+			if !known {
+				return s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
+					fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
+			}
+			wanted = append(wanted, a.Name)
 		}
 	}
 	for _, a := range s.Asked {
 		if !slices.Contains(wanted, a.Name) {
-			return s.At(a.Key, fmt.Sprintf("no workflow and no reward function asks the model %q", a.Name),
+			return s.At(a.Key, fmt.Sprintf("no workflow, no reward function and no operator asks the model %q", a.Name),
 				"remove it, or name it in their arguments")
 		}
 		if !a.External {
@@ -66,6 +66,27 @@ func checkAsked(s *config.Settled, tasksets []feed.Taskset) error {
 		}
 	}
 	return nil
+}
+
+// asking returns what the plug-ins need that may ask models, by the key of their arguments with a dot after it: workflows,
+// reward functions and operators.
+func asking(s *config.Settled, tasksets []feed.Taskset) iter.Seq2[string, trinity.Requirements] {
+	return func(yield func(string, trinity.Requirements) bool) {
+		for i := range tasksets {
+			for key, needs := range tasksets[i].Needs() {
+				if !yield(key, needs) {
+					return
+				}
+			}
+		}
+		for i, o := range s.DataProcessor.ExperiencePipeline.Operators {
+			name, args := s.Plugin(registry.Operators.Catalog, o.Name, o.Args)
+			op, err := registry.Operators.Build(name, args)
+			if err == nil && !yield(fmt.Sprintf("data_processor.experience_pipeline.operators.%d.args.", i), trinity.RequirementsOf(op)) {
+				return
+			}
+		}
+	}
 }
 
 // hasServer returns an error unless the address of a model behind a server is known.

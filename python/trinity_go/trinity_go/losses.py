@@ -53,6 +53,7 @@ class Loss:
     """A function, or an instance of a class, with the arguments of a configuration."""
 
     kind, of = "loss", ("logprob", "log_prob")
+    may_be_constant = False
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         self.name, self.target = name, names.find(name, self.kind)
@@ -101,7 +102,9 @@ class Loss:
         if missing:
             raise Told(f"it takes {missing[0]}, which this step does not have: it has {', '.join(have)}")
         loss, derivatives, metrics = self._parts(_called(self, arguments))
-        if derivatives is None:
+        if derivatives is None and self.may_be_constant and step.arrays.is_constant(loss):
+            derivatives = {}
+        elif derivatives is None:
             derivatives = step.arrays.derivatives(loss, {n: have[n] for n in _WITH_DERIVATIVES if n in have})
         good, left_out = measured(metrics)
         return {
@@ -255,6 +258,10 @@ class Lists:
     def row(self, values: list[Any], kind: type) -> Any:
         return [kind(v) for v in values]
 
+    def is_constant(self, value: Any) -> bool:
+        """Report whether a term is known to depend on no stream: nobody forgets the derivatives of 0."""
+        return not getattr(value, "shape", ()) and number_of(value) == 0
+
     def derivatives(self, loss: Any, by: Mapping[str, Any]) -> dict[str, Any]:
         raise Told(
             'it returned no derivatives: return (loss, {"logprob": derivatives}), or compute the loss with torch, which its '
@@ -300,6 +307,9 @@ class Tensors(Lists):
         kinds = {float: self.torch.float32, int: self.torch.int64, bool: self.torch.bool}
         return self.torch.tensor(values, dtype=kinds[kind])
 
+    def is_constant(self, value: Any) -> bool:
+        return not value.requires_grad if isinstance(value, self.torch.Tensor) else super().is_constant(value)
+
     def derivatives(self, loss: Any, by: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(loss, self.torch.Tensor) or not loss.requires_grad:
             raise Told(
@@ -321,6 +331,7 @@ class Entropy(Loss):
     """An entropy term, which is subtracted from the loss."""
 
     kind, of = "entropy", ("entropy", "entropy")
+    may_be_constant = True
     offered = ("entropy", "logprob", "action_mask", "expert_mask", "step", "loss_agg_mode")
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
@@ -379,17 +390,22 @@ class KL:
         step = Step(question, _ARRAYS[self.library]())
         have = step.given(False)
         result = _called(self, {n: have[n] for n in self.offered if n in have and n in self.takes})
+        zeros = [[0.0] * n for n in step.lengths]
         if isinstance(result, tuple) and len(result) == 2:
             values, by = result
-        else:
+        elif Lists.is_constant(step.arrays, result) and not getattr(result, "requires_grad", False):
+            values, by = zeros, zeros
+        elif len(getattr(result, "shape", [0] if isinstance(result, list) else [])) == 0:
+            raise Told(f"it returned {type_of(result)}: want an estimate for each token, [sequences, tokens]")
+        elif self.library == "torch" and hasattr(result, "requires_grad"):
             values = result
-            if len(getattr(result, "shape", [0] if isinstance(result, list) else [])) == 0:
-                raise Told(f"it returned {type_of(result)}: want an estimate for each token, [sequences, tokens]")
-            if self.library != "torch":
-                raise Told(
-                    "it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch"
-                )
-            by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]})["logprob"]
+            by = zeros
+            if result.requires_grad:
+                by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]})["logprob"]
+        elif any(step.packed(result, "the estimates")):
+            raise Told("it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch")
+        else:
+            values, by = zeros, zeros
         values = values.detach() if hasattr(values, "detach") else values
         return {
             "values": {"logprob": pack(step.packed(values, "the estimates"))},

@@ -83,3 +83,29 @@ class Bonus:
         assert loss_agg_mode == "token-mean"
         n = sum(map(sum, action_mask))
         return self.coef * sum(map(sum, entropy)) / n, {"entropy": [[self.coef * m / n for m in row] for row in action_mask]}
+
+
+def no_kl(logprob, ref_logprob):
+    return 0
+
+
+def zeros_kl(logprob, ref_logprob):
+    return [[0.0] * len(row) for row in logprob]
+
+
+def forgets_kl(logprob, ref_logprob):
+    return [[1.0] * len(row) for row in logprob]
+
+
+def no_bonus(entropy):
+    return 0.0
+
+
+def forgets_bonus(entropy):
+    return sum(map(sum, entropy))
+
+
+def shaped(logprob, action_mask, worth, level=None):
+    """Reinforces each token by what its rollout says that it is worth."""
+    by = [[-w * m for w, m in zip(*row)] for row in zip(worth, action_mask)]
+    return sum(d * lp for row, lps in zip(by, logprob) for d, lp in zip(row, lps)), {"logprob": by}
