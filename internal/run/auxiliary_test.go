@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func init() {
@@ -93,6 +95,58 @@ func TestARewardAsksAModelBehindAServer(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// judging are operators that ask a model.
+const judging = `
+class Judges:
+    def set_auxiliary_model(self, models):
+        self.models = models
+
+    async def process(self, exps):
+        assert list(self.models) == ["judge"]
+        reply = await self.auxiliary_model_wrappers["judge"][0].chat_async([{"role": "user", "content": "How many?"}])
+        return exps, {"said": len(reply[0].response_text)}
+
+
+def judged(exps, auxiliary_models, factor=1):
+    return exps, {"told": factor * len(auxiliary_models[0].chat("How many?"))}
+
+
+def plain(exps):
+    return exps
+`
+
+// Operators in Python ask models that the run does not train, of which a class gets clients as in Trinity-RFT.
+func TestOperatorsInPythonAskModels(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	t.Setenv("TEST_JUDGE_KEY", "sesame")
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"content": "four"}}]}`) // the run reports a broken answer
+	}))
+	defer server.Close()
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "judging.py"), judging)
+	settings := func(operators string) []string {
+		return []string{noEvaluation, "buffer.total_steps=2", externally(server.URL), "data_processor.experience_pipeline.operators=" + operators}
+	}
+	_, err := p.run(t, settings("[{name: judging.Judges, args: {auxiliary_models: [judge]}}, "+
+		"{name: judging.judged, args: {auxiliary_models: [judge], factor: 2}}]")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
+	if asked.Load() != 4 || strings.Count(metrics, `"experience_pipeline/said":4`) != 2 || strings.Count(metrics, `"experience_pipeline/told":8`) != 2 {
+		t.Errorf("%d questions, want 4; metrics:\n%s", asked.Load(), metrics)
+	}
+	_, err = p.run(t, append(settings("[{name: judging.plain, args: {auxiliary_models: [judge]}}]"), "name=plain")...)
+	oneLine(t, err, "auxiliary_models names judge, and judging.plain takes no models: want a method set_auxiliary_model")
+	_, err = p.run(t, append(settings("[{name: judging.judged, args: {auxiliary_models: [jury]}}]"), "name=jury")...)
+	oneLine(t, err, "data_processor.experience_pipeline.operators.0.args.auxiliary_models", `no model is called "jury"`)
 }
 
 // judge writes a model with random weights beside the policy, with the policy's tokenizer. change

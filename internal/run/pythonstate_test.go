@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/bridge"
@@ -101,5 +102,53 @@ func TestStatesInPythonAreResumed(t *testing.T) {
 		if got, want := encode(t, states[0]), encode(t, states[1]); got != want || len(states[0].Algorithm.Parts) != 3 {
 			t.Errorf("the states are %s, want %s", got, want)
 		}
+	}
+}
+
+// worthy are a workflow that says what each token is worth, an operator that doubles it, and a loss that reads it.
+const worthy = `
+from trinity.common.experience import CustomField
+from trinity.common.workflows import Workflow
+
+
+class Walk(Workflow):
+    def run(self):
+        (e,) = self.model.chat([{"role": "user", "content": self.task.raw_task["question"]}])
+        e.reward = float(len(e.response_text))
+        e.info["known"] = [0.25 * i for i in range(len(e.tokens) - e.prompt_length)]
+        e.custom_fields = [CustomField("known", "worth", float)]
+        return [e]
+
+
+def doubles(exps):
+    for e in exps:
+        e.info["twice"] = [2 * w for w in e.info["worth"]]
+        e.custom_fields = [CustomField("twice", "twice_worth", float)]
+    return exps
+
+
+def reads(logprob, action_mask, worth, twice_worth):
+    lengths = [int(sum(row)) for row in action_mask]
+    assert [row[:n] for row, n in zip(worth, lengths)] == [[0.25 * i for i in range(n)] for n in lengths], worth
+    assert twice_worth == [[2 * w for w in row] for row in worth], twice_worth
+    return 0.0, {"logprob": worth}, {"worth": sum(map(sum, worth))}
+`
+
+// What a workflow in Python says of each token is a stream of a loss.
+func TestCustomFieldsReachTheLoss(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		trinitytest.Missing(t, "there is no python3")
+	}
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "worthy.py"), worthy)
+	_, err := p.run(t, noEvaluation, "buffer.total_steps=2", "buffer.explorer_input.taskset.default_workflow_type=worthy.Walk",
+		"buffer.explorer_input.default_reward_fn_type=", "algorithm.policy_loss_fn=worthy.reads",
+		"data_processor.experience_pipeline.operators=[{name: worthy.doubles}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
+	if strings.Count(metrics, `"actor/worth":`) != 2 || strings.Contains(metrics, `"actor/worth":0,`) {
+		t.Error(metrics)
 	}
 }

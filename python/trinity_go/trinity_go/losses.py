@@ -359,9 +359,10 @@ class KL:
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         self.name, self.target = name, names.find(name, self.kind)
-        if not callable(self.target):
+        is_instance = not inspect.isclass(self.target) and callable(getattr(self.target, "calculate_kl", None))
+        if not is_instance and not callable(self.target):
             raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
-        takes, takes_all = parameters(self.target)
+        takes, takes_all = ({}, False) if is_instance else parameters(self.target)
         args = {n: v for n, v in args.items() if n not in self.WEIGHT or n in takes or takes_all}
         self.fixed: dict[str, Any] = {}
         self.made: Any = self.target
@@ -370,6 +371,10 @@ class KL:
             if not callable(getattr(self.made, "calculate_kl", None)):
                 raise Told(f"{name} has no method calculate_kl(logprob, ref_logprob, old_logprob)")
             self.call: Any = self.made.calculate_kl
+        elif is_instance:
+            if args:
+                raise Told(f"{name} is an instance, which has its arguments", f"args.{next(iter(args))}")
+            self.call = self.made.calculate_kl
         else:
             check_function(name, self.target, args, OFFERED)
             self.call, self.fixed = self.target, dict(args)
