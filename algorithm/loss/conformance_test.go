@@ -98,7 +98,7 @@ func TestTermsConform(t *testing.T) {
 		}
 	}
 	for _, class := range []string{"own_losses.k2", "own_losses.no_kl"} {
-		kl("python", class, ownArgs(t, class, map[string]any{"kl_coef": 0.5}, nil))
+		kl("python", class, trinitytest.PythonClass(t, class, map[string]any{"kl_coef": 0.5}, nil))
 	}
-	entropy("python", ownArgs(t, "own_losses.Bonus", map[string]any{"entropy_coef": 0.5}, nil))
+	entropy("python", trinitytest.PythonClass(t, "own_losses.Bonus", map[string]any{"entropy_coef": 0.5}, nil))
 }

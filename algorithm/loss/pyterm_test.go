@@ -2,14 +2,11 @@ package loss_test
 
 import (
 	"math"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
-	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -39,8 +36,8 @@ func pythonTerms(t *testing.T, section map[string]any, kl, bonus string) *loss.C
 	if section != nil {
 		bonusArgs["entropy_coef"] = 0.5
 	}
-	return termsOf(t, trinitytest.Programs(t), "python", "python", ownArgs(t, kl, map[string]any{"kl_coef": 0.3}, section),
-		ownArgs(t, bonus, bonusArgs, section))
+	return termsOf(t, trinitytest.Programs(t), "python", "python", trinitytest.PythonClass(t, kl, map[string]any{"kl_coef": 0.3}, section),
+		trinitytest.PythonClass(t, bonus, bonusArgs, section))
 }
 
 func constantTerms(t *testing.T, section map[string]any, kl, bonus string) {
@@ -71,7 +68,7 @@ func TestPenaltyInPythonEqualsOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := loss.KLs.Build("python", ownArgs(t, "own_losses.k2", weight, nil))
+	theirs, err := loss.KLs.Build("python", trinitytest.PythonClass(t, "own_losses.k2", weight, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,25 +152,4 @@ func TestStreamsOfInfo(t *testing.T) {
 			t.Errorf("%v: %v\nwant %s", c.value, err, c.want)
 		}
 	}
-}
-
-// ownArgs returns the arguments of the plug-in python for a class of own_losses.py, or of another module.
-func ownArgs(t *testing.T, class string, args, section map[string]any) map[string]any {
-	t.Helper()
-	bridge.Allow(func(string) {})
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
-	dir, err := filepath.Abs("testdata/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := map[string]any{"path": []any{dir}}
-	for key, value := range section {
-		python[key] = value
-	}
-	if args == nil {
-		args = map[string]any{}
-	}
-	return map[string]any{"class": class, "args": args, "python": python}
 }

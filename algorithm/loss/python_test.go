@@ -39,7 +39,7 @@ func openedBy(t *testing.T, host trinity.Host, p loss.PolicyLoss) *loss.Composit
 
 func buildPython(t *testing.T, class string, args, section map[string]any) (loss.PolicyLoss, error) {
 	t.Helper()
-	return loss.PolicyLosses.Build("python", ownArgs(t, class, args, section))
+	return loss.PolicyLosses.Build("python", trinitytest.PythonClass(t, class, args, section))
 }
 
 // optimizerStep returns sequences with random streams, and the engine's statistics.
@@ -367,7 +367,7 @@ func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string)
 	host := trinitytest.Programs(t)
 	weight, coef := map[string]any{"kl_coef": 0.3}, map[string]any{"entropy_coef": 0.2}
 	want := termsOf(t, host, ours, "default", weight, coef)
-	got := termsOf(t, host, "python", "python", ownArgs(t, theirs, weight, section), ownArgs(t, bonus, coef, section))
+	got := termsOf(t, host, "python", "python", trinitytest.PythonClass(t, theirs, weight, section), trinitytest.PythonClass(t, bonus, coef, section))
 	exps, now := optimizerStep(5, 12, 20)
 	g, m := learnt(t, got, exps, now, 5)
 	w, n := learnt(t, want, exps, now, 5)
@@ -407,7 +407,7 @@ func TestKLInPythonIsAdaptiveOrNot(t *testing.T) {
 		"yes": "args.adaptive: yes is neither true nor false", 1: "args.adaptive: 1 is neither true nor false", true: "",
 	} {
 		args := map[string]any{"adaptive": value, "target_kl": 0.1, "horizon": 100}
-		k, err := loss.KLs.Build("python", ownArgs(t, "own_losses.k2", args, nil))
+		k, err := loss.KLs.Build("python", trinitytest.PythonClass(t, "own_losses.k2", args, nil))
 		switch {
 		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)):
 			t.Errorf("%v: %v, want %s", value, err, want)

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -119,9 +118,7 @@ def plain(exps):
 
 // Operators in Python ask models that the run does not train, of which a class gets clients as in Trinity-RFT.
 func TestOperatorsInPythonAskModels(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
+	trinitytest.AllowPython(t)
 	t.Setenv("TEST_JUDGE_KEY", "sesame")
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,9 +65,7 @@ func init() { bridge.Allow(func(string) {}) }
 
 // A run that is killed and resumed ends with the bytes of one that is not, whatever its parts in Python count.
 func TestStatesInPythonAreResumed(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
+	trinitytest.AllowPython(t)
 	for i, advantage := range []string{"Advantage", "Later"} {
 		whole := newProject(t, tiny, rl)
 		write(t, filepath.Join(whole.dir, "counting.py"), counting)
@@ -136,9 +133,7 @@ def reads(logprob, action_mask, worth, twice_worth):
 
 // What a workflow in Python says of each token is a stream of a loss.
 func TestCustomFieldsReachTheLoss(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
+	trinitytest.AllowPython(t)
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.dir, "worthy.py"), worthy)
 	_, err := p.run(t, noEvaluation, "buffer.total_steps=2", "buffer.explorer_input.taskset.default_workflow_type=worthy.Walk",
