@@ -1,9 +1,6 @@
 package trinity
 
-import (
-	"context"
-	"encoding/json"
-)
+import "context"
 
 // Batch is what an engine computes at once: one micro-batch of an optimizer step.
 type Batch struct {
@@ -90,17 +87,12 @@ type Loss interface {
 
 // Advantage writes Experience.Advantages (and Returns) of groups. A method Open(Host) error is
 // optional: the run calls it before the first batch. What it opens at the host ends with the stage.
+// So are State() (json.RawMessage, error) and Restore(json.RawMessage) error of one that keeps
+// something over steps: checkpoints have its state, if it is not nil, and a resumed run restores it.
 type Advantage interface {
 	Advantages(ctx context.Context, groups []Group) (kept []Group, metrics Metrics, err error)
 	// Needs says where the function runs and what it reads.
 	Needs() Needs
-}
-
-// Stateful is a policy loss, a KL or entropy term, or an advantage function that keeps something over steps. Its state is in
-// checkpoints, and a resumed run restores it before the first batch.
-type Stateful interface {
-	State() (json.RawMessage, error) // nil if there is nothing to keep
-	Restore(state json.RawMessage) error
 }
 
 // OptimParams are the settings of one optimizer step. Each optimizer reads the ones it has.

@@ -168,17 +168,23 @@ type state struct {
 	Parts map[string]json.RawMessage `json:"parts,omitempty"` // those that keep something, by their keys
 }
 
+// keeper is a part that keeps something over steps; see trinity.Advantage.
+type keeper interface {
+	State() (json.RawMessage, error)
+	Restore(state json.RawMessage) error
+}
+
 // stateful returns the parts that keep something over the trainer's steps, by their keys.
-func (a *Algorithm) stateful() map[string]trinity.Stateful {
+func (a *Algorithm) stateful() map[string]keeper {
 	parts := map[string]any{
 		"policy_loss_fn": a.Loss.Policy, "kl_loss_fn": a.Loss.KL, "entropy_loss_fn": a.Loss.Bonus, "advantage_fn": a.InTrainer(),
 	}
 	if a.penalty != nil {
 		parts["kl_penalty_fn"] = a.penalty.KL
 	}
-	all := map[string]trinity.Stateful{}
+	all := map[string]keeper{}
 	for key, part := range parts {
-		if keeps, ok := part.(trinity.Stateful); ok {
+		if keeps, ok := part.(keeper); ok {
 			all[key] = keeps
 		}
 	}

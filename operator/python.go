@@ -15,9 +15,9 @@ func init() {
 		"An operator of yours in Python: a class with process(exps), such as ExperienceOperator and ExperienceOperatorV1 of Trinity-RFT, "+
 			"or a function of exps. name: my.module.Filter names it as well; args are then its arguments. It gets the experiences of a step "+
 			"and returns those to keep, and metrics: it may drop, order and repeat them, and change reward, action_mask, advantages, returns, "+
-			"metrics and info, but no tokens. It is kept over the steps. A class with set_auxiliary_model, and a function with the parameter auxiliary_models, get the "+
-			"models of auxiliary_models. The section python of the configuration says which Python runs it. "+
-			"Metrics: filtered_count, and those that it returns.",
+			"metrics and info, but no tokens. It is kept over the steps. "+
+			"A class with set_auxiliary_model, and a function with the parameter auxiliary_models, get the models of auxiliary_models. The section "+
+			"python of the configuration says which Python runs it. Metrics: filtered_count, and those that it returns.",
 		func() trinity.Operator { return &pythonOperator{Timeout: 600, Python: bridge.DefaultPlugins()} })
 	registry.Operators.Elsewhere("python", "class", "auxiliary_models")
 }

@@ -27,8 +27,8 @@ func KL(t *testing.T, build func() loss.KL) {
 	if !finite(weight) || weight < 0 {
 		t.Fatalf("kl_coef is %v, want a finite number, 0 or more", weight)
 	}
-	terms(t, func() *loss.Composite { return loss.NewComposite(silent{}, build(), nil) }, func(s trinity.TokenStats) []float32 { return s.Logprob },
-		func(g trinity.TokenGrads) []float32 { return g.Logprob })
+	terms(t, func() *loss.Composite { return loss.NewComposite(silent{}, build(), nil) },
+		func(s trinity.TokenStats) []float32 { return s.Logprob }, func(g trinity.TokenGrads) []float32 { return g.Logprob })
 	t.Run("penalty", func(t *testing.T) { klPenalty(t, build()) })
 	if weight == 0 {
 		return
@@ -55,8 +55,8 @@ func Entropy(t *testing.T, build func() loss.Entropy) {
 	if coef := build().Coef(); !finite(coef) {
 		t.Fatalf("the coefficient is %v, want a finite number", coef)
 	}
-	terms(t, func() *loss.Composite { return loss.NewComposite(silent{}, nil, build()) }, func(s trinity.TokenStats) []float32 { return s.Entropy },
-		func(g trinity.TokenGrads) []float32 { return g.Entropy })
+	terms(t, func() *loss.Composite { return loss.NewComposite(silent{}, nil, build()) },
+		func(s trinity.TokenStats) []float32 { return s.Entropy }, func(g trinity.TokenGrads) []float32 { return g.Entropy })
 }
 
 // silent is a policy loss of 0.

@@ -27,7 +27,8 @@ func TestConstantTermsInPython(t *testing.T) {
 
 func TestCompatConstantTerms(t *testing.T) {
 	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
-	constantTerms(t, section, "trinity.algorithm.kl_fn.kl_fn.DummyKLFn", "trinity.algorithm.entropy_loss_fn.entropy_loss_fn.DummyEntropyLossFn")
+	constantTerms(t, section, "trinity.algorithm.kl_fn.kl_fn.DummyKLFn",
+		"trinity.algorithm.entropy_loss_fn.entropy_loss_fn.DummyEntropyLossFn")
 }
 
 func pythonTerms(t *testing.T, section map[string]any, kl, bonus string) *loss.Composite {

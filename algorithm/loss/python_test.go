@@ -367,7 +367,8 @@ func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string)
 	host := trinitytest.Programs(t)
 	weight, coef := map[string]any{"kl_coef": 0.3}, map[string]any{"entropy_coef": 0.2}
 	want := termsOf(t, host, ours, "default", weight, coef)
-	got := termsOf(t, host, "python", "python", trinitytest.PythonClass(t, theirs, weight, section), trinitytest.PythonClass(t, bonus, coef, section))
+	got := termsOf(t, host, "python", "python", trinitytest.PythonClass(t, theirs, weight, section),
+		trinitytest.PythonClass(t, bonus, coef, section))
 	exps, now := optimizerStep(5, 12, 20)
 	g, m := learnt(t, got, exps, now, 5)
 	w, n := learnt(t, want, exps, now, 5)

@@ -264,7 +264,7 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 	body := map[string]any{"name": name}
 	maps.Copy(body, q.Body)
 	if q.Memory != nil {
-		body["memory"], answer = q.Memory.told(), &remembered{q.Memory, answer}
+		body["instance"], answer = q.Memory.told(), &remembered{q.Memory, answer}
 	}
 	ask := process.Question{
 		Do: q.Do, Body: body, About: q.Name, Limit: wait.Seconds(q.Timeout), Loading: wait.Seconds(p.StartTimeout),

@@ -14,8 +14,8 @@ import (
 type Agenda struct {
 	tasks     *Mix
 	inputs    Inputs
-	batchSize int              // tasks per step
-	scores    trinity.Stateful // nil if the pipeline keeps nothing over steps
+	batchSize int    // tasks per step
+	scores    keeper // nil if the pipeline's advantage function keeps nothing over steps
 
 	mu    sync.Mutex      // guards all below, and tasks
 	step  int64           // last delivered step
@@ -25,13 +25,19 @@ type Agenda struct {
 	evaluating *int64 // step of the evaluation that runs beside the steps; nil if there is none
 }
 
+// keeper is an advantage function that keeps something over steps; see trinity.Advantage.
+type keeper interface {
+	State() (json.RawMessage, error)
+	Restore(state json.RawMessage) error
+}
+
 // NewAgenda returns the agenda of a run from its beginning; each step gets batchSize tasks.
 func NewAgenda(tasks *Mix, inputs Inputs, batchSize int) *Agenda {
 	return &Agenda{tasks: tasks, inputs: inputs, batchSize: batchSize}
 }
 
 // Keep makes the state of the pipeline's advantage function travel with the deliveries, if it has one.
-func (a *Agenda) Keep(advantage trinity.Advantage) { a.scores, _ = advantage.(trinity.Stateful) }
+func (a *Agenda) Keep(advantage trinity.Advantage) { a.scores, _ = advantage.(keeper) }
 
 // Restore continues from the state that a delivery carried; an empty state is the beginning. It
 // refuses the state of other tasksets or inputs.

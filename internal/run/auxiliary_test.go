@@ -137,7 +137,8 @@ func TestOperatorsInPythonAskModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
-	if asked.Load() != 4 || strings.Count(metrics, `"experience_pipeline/said":4`) != 2 || strings.Count(metrics, `"experience_pipeline/told":8`) != 2 {
+	said, told := `"experience_pipeline/said":4`, `"experience_pipeline/told":8`
+	if asked.Load() != 4 || strings.Count(metrics, said) != 2 || strings.Count(metrics, told) != 2 {
 		t.Errorf("%d questions, want 4; metrics:\n%s", asked.Load(), metrics)
 	}
 	_, err = p.run(t, append(settings("[{name: judging.plain, args: {auxiliary_models: [judge]}}]"), "name=plain")...)
@@ -211,7 +212,8 @@ func TestModelsThatNobodyCanAskAreErrors(t *testing.T) {
 		want          []string
 	}{
 		{"jugde", externally("http://127.0.0.1:1"), []string{args, `no model is called "jugde"`, `ask "policy"`}},
-		{"policy", externally("http://127.0.0.1:1"), []string{"auxiliary_models.0", `no workflow, no reward function and no operator asks the model "judge"`}},
+		{"policy", externally("http://127.0.0.1:1"), []string{"auxiliary_models.0",
+			`no workflow, no reward function and no operator asks the model "judge"`}},
 		{"judge", externally(""), []string{"auxiliary_models.0", `the model "judge" has no server; set`, "base_url", "OPENAI_BASE_URL"}},
 		{"judge", externally("nowhere"), []string{"auxiliary_models.0", `no model server at "nowhere"`}},
 	} {

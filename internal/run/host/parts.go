@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/explorer"
 )
 
 // Give gives plug-ins that belong to no rollout, such as operators, advantages and losses, what the stage offers: it
@@ -12,7 +13,7 @@ import (
 func (h *Host) Give(plugins ...any) error {
 	for _, p := range plugins {
 		if o, ok := p.(interface{ Open(trinity.Host) error }); ok {
-			if err := o.Open(partsHost{h}); err != nil {
+			if err := o.Open(partsHost{h, h}); err != nil {
 				return err
 			}
 		}
@@ -21,7 +22,10 @@ func (h *Host) Give(plugins ...any) error {
 }
 
 // partsHost is the [trinity.Host] of plug-ins that belong to no rollout.
-type partsHost struct{ *Host }
+type partsHost struct {
+	explorer.Host
+	of *Host
+}
 
 var errNoRollout = errors.New("models are for rollouts, and this plug-in belongs to none")
 
@@ -34,14 +38,14 @@ func (p partsHost) Asker(name string) (trinity.Asker, error) {
 		return nil, errNoRollout
 	}
 	return p.Host.Asker(nil, name, func(m *trinity.Model) *trinity.Model {
-		m.Params.Seed = trinity.Seed(uint64(p.stage.Seed), 0, "asker "+name, 0)
+		m.Params.Seed = trinity.Seed(uint64(p.of.stage.Seed), 0, "asker "+name, 0)
 		return m
 	})
 }
 
 // Serve implements [trinity.Host]. Its endpoint has the models of o, and no policy.
 func (p partsHost) Serve(ctx context.Context, _ *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error) {
-	return p.Host.Serve(ctx, &trinity.Model{Sampler: noPolicy{}, Renderer: p.stage.Text}, o)
+	return p.Host.Serve(ctx, &trinity.Model{Sampler: noPolicy{}, Renderer: p.of.stage.Text}, o)
 }
 
 // noPolicy is the sampler of an endpoint without a policy.

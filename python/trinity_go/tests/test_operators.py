@@ -240,7 +240,7 @@ def test_a_batch_of_the_trainer(tmp_path: Path) -> None:
         {
             "name": f"{__name__}.InTrainer",
             "args": {},
-            "memory": {"of": 0, "version": 0, "state": None},
+            "instance": {"of": 0, "version": 0, "state": None},
             "experiences": sent,
         }
     )

@@ -49,7 +49,7 @@ class Other(Hardest):
 def ask(name: str, id: int, version: int = 0, state: Any = None, **more: Any) -> Any:
     question = {
         "name": f"{__name__}.{name}", "args": {"seed": 1, "feature_keys": ["level"]}, "rows": 4, "batch": 2, "feedback": [],
-        "memory": {"of": id, "version": version, "state": state},
+        "instance": {"of": id, "version": version, "state": state},
     }  # fmt: skip
     return selectors.select(question | more)
 

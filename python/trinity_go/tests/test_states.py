@@ -49,7 +49,7 @@ def ask(name: str, of: int, version: int = 0, state: Any = None, args: Any = Non
     return losses.loss(
         {
             "of": "loss", "name": f"{__name__}.{name}", "args": args or {}, "step": 1, "lengths": [1], "width": 1, "experts": [False],
-            "streams": {"logprob": pack([-1.0])}, "fields": {}, "memory": {"of": of, "version": version, "state": state},
+            "streams": {"logprob": pack([-1.0])}, "fields": {}, "instance": {"of": of, "version": version, "state": state},
         }
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_an_async_function_has_its_state_afterwards() -> None:
     question = {"name": f"{__name__}.Scores", "args": {}, "experiences": []}
     for version in range(2):
         memory = {"of": 3, "version": version, "state": None}
-        answer = asyncio.run(advantages.advantage(question | {"memory": memory}))
+        answer = asyncio.run(advantages.advantage(question | {"instance": memory}))
         assert answer["state"] == {"asked": version + 1} and answer["metrics"] == answer["state"]
 
 

@@ -149,5 +149,5 @@ class Batch:
 
 
 def advantage(question: dict[str, Any]) -> Any:
-    """Answer a question {"name": …, "args": {…}, "memory": {…}, "experiences": […]}."""
+    """Answer a question {"name": …, "args": {…}, "instance": {…}, "experiences": […]}."""
     return states.answer(question, Advantage.kind, Advantage)

@@ -425,6 +425,6 @@ _KINDS: dict[str, Any] = {"loss": Loss, "kl": KL, "entropy": Entropy}
 
 
 def loss(question: dict[str, Any]) -> Any:
-    """Answer a question {"of": …, "name": …, "args": {…}, "memory": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
+    """Answer a question {"of": …, "name": …, "args": {…}, "instance": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
     made = _KINDS[question["of"]]
     return states.answer(question, made.kind, made)

@@ -69,10 +69,10 @@ def _make(question: Mapping[str, Any]) -> Any:
 def select(question: dict[str, Any]) -> Any:
     """Answer with the rows of a batch, after the feedback, and the state that follows; or with the columns that it wants."""
     wants = question["args"].get("feature_keys")
-    if wants and "columns" not in question and not states.knows(question["memory"]):
+    if wants and "columns" not in question and not states.knows(question["instance"]):
         return {"wants": wants}
     return states.using(
-        question["memory"], lambda: _make(question), lambda own: own, lambda own: {"rows": _chosen(own, question)}
+        question["instance"], lambda: _make(question), lambda own: own, lambda own: {"rows": _chosen(own, question)}
     )
 
 

@@ -91,7 +91,7 @@ def using(
 
 def answer(question: Mapping[str, Any], kind: str, make: Callable[[str, Mapping[str, Any]], Any]) -> Any:
     """Answer a question about a class or a function with what make makes of it, which has the instance as made."""
-    name, args, memory = question["name"], question["args"], question["memory"]
+    name, args, memory = question["name"], question["args"], question["instance"]
     if has(name, names.find(name, kind)):
         return using(memory, lambda: _loaded(make(name, args)), _owner, lambda of: of(question))
     if memory["state"] is not None:
