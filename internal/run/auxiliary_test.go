@@ -147,6 +147,40 @@ func TestOperatorsInPythonAskModels(t *testing.T) {
 	oneLine(t, err, "data_processor.experience_pipeline.operators.0.args.auxiliary_models", `no model is called "jury"`)
 }
 
+const upstreamJudging = `
+from trinity.buffer.operators import ExperienceOperatorV1
+
+
+class Judges(ExperienceOperatorV1):
+    async def prepare(self):
+        assert list(self.auxiliary_models) == ["judge"]
+
+    async def process(self, exps):
+        client = self.auxiliary_models["judge"][0]
+        reply = await client.chat.completions.create(model=client.model_path, messages=[{"role": "user", "content": "How many?"}])
+        return exps, {"said": len(reply.choices[0].message.content)}
+`
+
+// An operator of Trinity-RFT asks by the client that it gets there.
+func TestCompatOperatorsAskModels(t *testing.T) {
+	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity", "openai")
+	t.Setenv("TEST_JUDGE_KEY", "sesame")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"content": "four"}}]}`) // the run reports a broken answer
+	}))
+	defer server.Close()
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "upstream.py"), upstreamJudging)
+	_, err := p.run(t, noEvaluation, "buffer.total_steps=1", externally(server.URL), "python.interpreter="+python,
+		"data_processor.experience_pipeline.operators=[{name: upstream.Judges, args: {auxiliary_models: [judge]}}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")); !strings.Contains(metrics, `"experience_pipeline/said":4`) {
+		t.Error(metrics)
+	}
+}
+
 // judge writes a model with random weights beside the policy, with the policy's tokenizer. change
 // changes its config.json; it may be nil.
 func (p project) judge(t *testing.T, change func(config map[string]any)) {

@@ -63,42 +63,64 @@ class Later(Advantage):
 
 func init() { bridge.Allow(func(string) {}) }
 
+// inTrainer is an advantage function that the trainer asks.
+const inTrainer = `
+
+class InTrainer(Advantage):
+    compute_in_trainer = True
+
+    def __call__(self, exps):
+        factor = self.factor()
+        reward = exps.batch["token_level_rewards"].sum(-1, keepdim=True)
+        exps.batch["advantages"] = factor * (reward - 0.4) * exps.batch["response_mask"]
+        return exps, {}
+`
+
 // A run that is killed and resumed ends with the bytes of one that is not, whatever its parts in Python count.
 func TestStatesInPythonAreResumed(t *testing.T) {
 	trinitytest.AllowPython(t)
-	for i, advantage := range []string{"Advantage", "Later"} {
-		whole := newProject(t, tiny, rl)
-		write(t, filepath.Join(whole.dir, "counting.py"), counting)
-		p := whole.copyOf(t)
-		settings := func(p project) []string {
-			return []string{
-				"algorithm.policy_loss_fn=counting.Loss", "algorithm.kl_loss_fn=counting.KL", "algorithm.kl_loss_fn_args.kl_coef=0.1",
-				"algorithm.entropy_loss_fn=counting.Bonus", "algorithm.advantage_fn=counting." + advantage, "buffer.total_steps=6",
-				"synchronizer.sync_offset=1",
-			}
+	resumesStates(t, counting, "Advantage", 3, []string{"trainer.saved=kill@1", "explorer.delivered=kill@1"})
+	resumesStates(t, counting, "Later", 3, []string{"trainer.updated=kill@3", "explorer.deliver=kill@2"})
+}
+
+func TestCompatStatesAreResumed(t *testing.T) {
+	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch")
+	resumesStates(t, counting+inTrainer, "InTrainer", 4, []string{"trainer.updated=kill@4"}, "python.interpreter="+python)
+}
+
+// resumesStates kills runs at failpoints. The last checkpoint has the states of so many parts.
+func resumesStates(t *testing.T, module, advantage string, parts int, kills []string, more ...string) {
+	t.Helper()
+	whole := newProject(t, tiny, rl)
+	write(t, filepath.Join(whole.dir, "counting.py"), module)
+	p := whole.copyOf(t)
+	settings := func() []string {
+		return append([]string{
+			"algorithm.policy_loss_fn=counting.Loss", "algorithm.kl_loss_fn=counting.KL", "algorithm.kl_loss_fn_args.kl_coef=0.1",
+			"algorithm.entropy_loss_fn=counting.Bonus", "algorithm.advantage_fn=counting." + advantage, "buffer.total_steps=6",
+			"synchronizer.sync_offset=1",
+		}, more...)
+	}
+	whole.start(t, nil, settings()...).finish(t)
+	for _, how := range kills {
+		c := p.start(t, []string{failpoint.Variable + "=" + how}, settings()...)
+		if err := <-c.done; !wasKilled(err) {
+			t.Fatalf("%s: %v\n%s", how, err, &c.output)
 		}
-		whole.start(t, nil, settings(whole)...).finish(t)
-		kills := [][]string{{"trainer.saved=kill@1", "explorer.delivered=kill@1"}, {"trainer.updated=kill@3", "explorer.deliver=kill@2"}}[i]
-		for _, how := range kills {
-			c := p.start(t, []string{failpoint.Variable + "=" + how}, settings(p)...)
-			if err := <-c.done; !wasKilled(err) {
-				t.Fatalf("%s: %v\n%s", how, err, &c.output)
-			}
+	}
+	p.start(t, nil, settings()...).finish(t)
+	last := filepath.Join("global_step_6", "actor")
+	sameFiles(t, filepath.Join(p.job(), last), filepath.Join(whole.job(), last))
+	var states [2]struct {
+		Algorithm struct{ Parts map[string]json.RawMessage }
+	}
+	for k, of := range []project{p, whole} {
+		if err := json.Unmarshal([]byte(read(t, filepath.Join(of.job(), "global_step_6", "run.json"))), &states[k]); err != nil {
+			t.Fatal(err)
 		}
-		p.start(t, nil, settings(p)...).finish(t)
-		last := filepath.Join("global_step_6", "actor")
-		sameFiles(t, filepath.Join(p.job(), last), filepath.Join(whole.job(), last))
-		var states [2]struct {
-			Algorithm struct{ Parts map[string]json.RawMessage }
-		}
-		for k, of := range []project{p, whole} {
-			if err := json.Unmarshal([]byte(read(t, filepath.Join(of.job(), "global_step_6", "run.json"))), &states[k]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, want := encode(t, states[0]), encode(t, states[1]); got != want || len(states[0].Algorithm.Parts) != 3 {
-			t.Errorf("the states are %s, want %s", got, want)
-		}
+	}
+	if got, want := encode(t, states[0]), encode(t, states[1]); got != want || len(states[0].Algorithm.Parts) != parts {
+		t.Errorf("the states are %s, want %s", got, want)
 	}
 }
 
