@@ -2,6 +2,8 @@ package loss_test
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -152,5 +154,20 @@ func TestStreamsOfInfo(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v: %v\nwant %s", c.value, err, c.want)
 		}
+	}
+}
+
+// A process that ends loses no state: the next one goes on from the answer before.
+func TestStatesOutliveTheProcess(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	own := inPython(t, "own_losses.Ends", map[string]any{"mark": mark}, nil)
+	exps, now := optimizerStep(6, 3, 6)
+	for want := 1.0; want <= 3; want++ {
+		if _, m := learnt(t, own, exps, now, 3); m["pg_loss"] != want {
+			t.Errorf("it was asked %v times, and says %v", want, m["pg_loss"])
+		}
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Error(err)
 	}
 }

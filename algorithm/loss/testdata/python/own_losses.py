@@ -1,6 +1,7 @@
 """Losses in Python without a library: the derivatives are written out."""
 
 import math
+import os
 
 
 def clipped(value, low, high):
@@ -109,3 +110,23 @@ def shaped(logprob, action_mask, worth, level=None):
     """Reinforces each token by what its rollout says that it is worth."""
     by = [[-w * m for w, m in zip(*row)] for row in zip(worth, action_mask)]
     return sum(d * lp for row, lps in zip(by, logprob) for d, lp in zip(row, lps)), {"logprob": by}
+
+
+class Ends:
+    """Counts, and ends its process once when it is asked for the second time."""
+
+    def __init__(self, mark):
+        self.mark, self.asked = mark, 0
+
+    def __call__(self, logprob):
+        self.asked += 1
+        if self.asked == 2 and not os.path.exists(self.mark):
+            open(self.mark, "w").close()
+            os._exit(3)
+        return self.asked, {"logprob": logprob}
+
+    def state_dict(self):
+        return {"asked": self.asked}
+
+    def load_state_dict(self, state):
+        self.asked = state["asked"]
