@@ -1,5 +1,7 @@
 package trinity
 
+import "context"
+
 // Algorithm names the parts of an algorithm and their arguments. An algorithm type registers its
 // defaults in one. A configuration holds its changes in another. [registry.Parts] merges the two.
 //
@@ -64,7 +66,7 @@ type Needs struct {
 
 // KLPenalty returns the penalty at each token [T] of each experience of a trainer batch, and
 // metrics (kl, kl_coef).
-type KLPenalty func(batch []*Experience) ([][]float64, Metrics, error)
+type KLPenalty func(ctx context.Context, batch []*Experience) ([][]float64, Metrics, error)
 
 // SampleStrategy chooses what the trainer reads.
 type SampleStrategy interface {

@@ -87,6 +87,8 @@ type Loss interface {
 
 // Advantage writes Experience.Advantages (and Returns) of groups. A method Open(Host) error is
 // optional: the run calls it before the first batch. What it opens at the host ends with the stage.
+// So are State() (json.RawMessage, error) and Restore(json.RawMessage) error of one that keeps
+// something over steps: checkpoints have its state, if it is not nil, and a resumed run restores it.
 type Advantage interface {
 	Advantages(ctx context.Context, groups []Group) (kept []Group, metrics Metrics, err error)
 	// Needs says where the function runs and what it reads.

@@ -126,10 +126,6 @@ func (a *Algorithm) buildPenalty() error {
 	if a.Def.KLPenalty == "none" {
 		return nil
 	}
-	if _, ok := kl.(loss.Prober); ok {
-		what := "a KL function in Python is asked about whole optimizer steps, and a penalty is taken before them"
-		return registry.ArgError{Key: "kl_penalty_fn", Message: what, Hint: "use kl_loss_fn"}
-	}
 	penalize := a.Advantage.Needs().PenalizeKL
 	if penalize == nil {
 		return fmt.Errorf("kl_penalty_fn %s: advantage_fn %s scores whole responses and has no token rewards to take a KL "+
@@ -138,6 +134,22 @@ func (a *Algorithm) buildPenalty() error {
 	if kl.Controller().KLCoef != 0 {
 		a.penalty = loss.NewPenalty(kl)
 		penalize(a.penalty.Of)
+	}
+	return nil
+}
+
+// Open opens the parts that a run opens; see trinity.Advantage.
+func (a *Algorithm) Open(host trinity.Host) error {
+	parts := []any{a.Advantage, a.Loss}
+	if a.penalty != nil {
+		parts = append(parts, a.penalty.KL)
+	}
+	for _, part := range parts {
+		if o, ok := part.(interface{ Open(trinity.Host) error }); ok {
+			if err := o.Open(host); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -152,20 +164,56 @@ func (a *Algorithm) AfterStep(metrics trinity.Metrics, sequences int) {
 type state struct {
 	KLLossCoef    float64 `json:"kl_loss_coef"`
 	KLPenaltyCoef float64 `json:"kl_penalty_coef"`
+
+	Parts map[string]json.RawMessage `json:"parts,omitempty"` // those that keep something, by their keys
 }
 
-// State returns the coefficients that change during training, for a checkpoint.
+// keeper is a part that keeps something over steps; see trinity.Advantage.
+type keeper interface {
+	State() (json.RawMessage, error)
+	Restore(state json.RawMessage) error
+}
+
+// stateful returns the parts that keep something over the trainer's steps, by their keys.
+func (a *Algorithm) stateful() map[string]keeper {
+	parts := map[string]any{
+		"policy_loss_fn": a.Loss.Policy, "kl_loss_fn": a.Loss.KL, "entropy_loss_fn": a.Loss.Bonus, "advantage_fn": a.InTrainer(),
+	}
+	if a.penalty != nil {
+		parts["kl_penalty_fn"] = a.penalty.KL
+	}
+	all := map[string]keeper{}
+	for key, part := range parts {
+		if keeps, ok := part.(keeper); ok {
+			all[key] = keeps
+		}
+	}
+	return all
+}
+
+// State returns the coefficients that change during training, and the states of the parts, for a checkpoint.
 func (a *Algorithm) State() ([]byte, error) {
 	s := state{KLLossCoef: a.Loss.KLCoef()}
 	if a.penalty != nil {
 		s.KLPenaltyCoef = a.penalty.Coef
 	}
+	for key, part := range a.stateful() {
+		kept, err := part.State()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if kept != nil {
+			if s.Parts == nil {
+				s.Parts = map[string]json.RawMessage{}
+			}
+			s.Parts[key] = kept
+		}
+	}
 	return json.Marshal(s)
 }
 
-// Restore restores the coefficients that State returned. It ignores a coefficient whose term no
-// longer exists. A coefficient that is not adaptive, or whose term is new, keeps the value of the
-// configuration.
+// Restore restores what State returned. It ignores what belongs to a part that no longer exists. A
+// coefficient that is not adaptive, or whose term is new, keeps the value of the configuration.
 func (a *Algorithm) Restore(data []byte) error {
 	var s state
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -176,6 +224,13 @@ func (a *Algorithm) Restore(data []byte) error {
 	}
 	if a.penalty != nil && a.penalty.KL.Controller().Adaptive && s.KLPenaltyCoef > 0 {
 		a.penalty.Coef = s.KLPenaltyCoef
+	}
+	for key, part := range a.stateful() {
+		if kept := s.Parts[key]; kept != nil {
+			if err := part.Restore(kept); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
 	}
 	return nil
 }

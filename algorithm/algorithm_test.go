@@ -211,8 +211,8 @@ func (p *penalized) Needs() trinity.Needs {
 	return trinity.Needs{Batch: true, PenalizeKL: func(of trinity.KLPenalty) { p.penalty = of }}
 }
 
-func (p *penalized) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	_, m, err := p.penalty(groups[0])
+func (p *penalized) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	_, m, err := p.penalty(ctx, groups[0])
 	return groups, m, err
 }
 

@@ -2,13 +2,11 @@ package algorithm
 
 import (
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -49,10 +47,7 @@ func TestLossesBelongToTheirData(t *testing.T) {
 
 // A misfit of a class in Python names the class, and the attribute that says which data it reads.
 func TestLossesInPythonBelongToTheirData(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
-	bridge.Allow(func(string) {})
+	trinitytest.AllowPython(t)
 	dir, err := filepath.Abs("loss/testdata/python")
 	if err != nil {
 		t.Fatal(err)

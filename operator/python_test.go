@@ -2,14 +2,11 @@ package operator
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -17,22 +14,7 @@ import (
 // inPython returns an operator that a host has opened.
 func inPython(t *testing.T, host trinity.Host, class string, own args, section args) (trinity.Operator, error) {
 	t.Helper()
-	bridge.Allow(func(string) {})
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
-	dir, err := filepath.Abs("testdata/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := args{"path": []any{dir}}
-	for key, value := range section {
-		python[key] = value
-	}
-	if own == nil {
-		own = args{}
-	}
-	op, err := registry.Operators.Build("python", map[string]any{"class": class, "args": own, "python": python})
+	op, err := registry.Operators.Build("python", trinitytest.PythonClass(t, class, own, section))
 	if err == nil {
 		err = op.(interface{ Open(trinity.Host) error }).Open(host)
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
@@ -35,13 +34,9 @@ type pythonSelector struct {
 
 	host     trinity.Host
 	data     Dataset
-	id       int64 // among the selectors of the process
-	version  int   // answers that have changed the state
-	state    json.RawMessage
+	memory   bridge.Memory
 	feedback []map[int]float64 // that the class has not had
 }
-
-var pythonSelectors atomic.Int64
 
 // Validate checks that the class is a selector.
 func (p *pythonSelector) Validate() error {
@@ -60,7 +55,7 @@ func (p *pythonSelector) Start(d Dataset) error {
 	if d.Len() == 0 {
 		return errors.New("the dataset has no rows")
 	}
-	p.data, p.id = d, pythonSelectors.Add(1)
+	p.data, p.memory = d, bridge.Memory{}
 	return nil
 }
 
@@ -95,12 +90,12 @@ type pythonState struct {
 
 // State implements [Selector].
 func (p *pythonSelector) State() (json.RawMessage, error) {
-	if p.state == nil || len(p.feedback) > 0 {
+	if p.memory.State() == nil || len(p.feedback) > 0 {
 		if _, err := p.ask(nil); err != nil {
 			return nil, err
 		}
 	}
-	return json.Marshal(pythonState{p.data.Len(), p.state})
+	return json.Marshal(pythonState{p.data.Len(), p.memory.State()})
 }
 
 // Restore implements [Selector]. It refuses the state of a dataset with another number of rows.
@@ -112,8 +107,8 @@ func (p *pythonSelector) Restore(state json.RawMessage) error {
 	if p.data == nil || s.Rows != p.data.Len() || s.State == nil {
 		return fmt.Errorf("selector state: the saved dataset had %d rows: resume with the same data, or start a new run", s.Rows)
 	}
-	p.version++
-	p.state, p.feedback = s.State, nil
+	p.memory.Set(s.State)
+	p.feedback = nil
 	_, err := p.ask(nil) // the class may refuse it
 	return err
 }
@@ -125,15 +120,14 @@ func (p *pythonSelector) ask(batch *int) ([]int, error) {
 		return nil, fmt.Errorf("selector %s: only a run can start Python", p.Class)
 	}
 	body := map[string]any{
-		"args": p.Args, "selector": p.id, "version": p.version, "state": p.state, "rows": p.data.Len(), "batch": batch, "feedback": p.told(),
+		"args": p.Args, "rows": p.data.Len(), "batch": batch, "feedback": p.told(),
 	}
 	var answer struct {
 		Wants []string // columns, without which there is no answer
 		Rows  []int
-		State json.RawMessage
 	}
 	for range 2 {
-		question := bridge.Question{Do: "select", Name: p.Class, Body: body, Timeout: p.Timeout}
+		question := bridge.Question{Do: "select", Name: p.Class, Body: body, Memory: &p.memory, Timeout: p.Timeout}
 		if err := p.Python.Ask(context.Background(), p.host, question, &answer); err != nil {
 			return nil, fmt.Errorf("selector %s: %w", p.Class, err)
 		}
@@ -146,8 +140,7 @@ func (p *pythonSelector) ask(batch *int) ([]int, error) {
 		}
 		body["columns"], answer.Wants = columns, nil
 	}
-	p.version++
-	p.state, p.feedback = answer.State, nil
+	p.feedback = nil
 	return answer.Rows, nil
 }
 

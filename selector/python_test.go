@@ -1,9 +1,7 @@
 package selector_test
 
 import (
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,40 +61,16 @@ class Ends(Turns):
         return super().get_indices(batch_size)
 `
 
-// pythonHost offers processes that end with the test.
-type pythonHost struct {
-	trinity.Host
-	t    *testing.T
-	open map[string]io.Closer
-}
-
-func (h *pythonHost) Open(key string, open func(io.Writer) (io.Closer, error)) (io.Closer, error) {
-	if h.open[key] == nil {
-		c, err := open(io.Discard)
-		if err != nil {
-			return nil, err
-		}
-		h.t.Cleanup(func() { c.Close() })
-		h.open[key] = c
-	}
-	return h.open[key], nil
-}
-
-func (h *pythonHost) Say(string) {}
-
 // ofPython returns what builds a selector of ownSelector.
 func ofPython(t *testing.T, class string, kwargs map[string]any) func() selector.Selector {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("no python3")
-	}
-	bridge.Allow(func(string) {})
+	trinitytest.AllowPython(t)
 	dir := t.TempDir()
 	text := strings.ReplaceAll(ownSelector, "MARK", filepath.ToSlash(filepath.Join(dir, "mark")))
 	if err := os.WriteFile(filepath.Join(dir, "own_selectors.py"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	host := &pythonHost{t: t, open: map[string]io.Closer{}}
+	host := trinitytest.Programs(t)
 	args := map[string]any{"seed": 7, "feature_keys": []any{"rank"}}
 	for k, v := range kwargs {
 		args[k] = v

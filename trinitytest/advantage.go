@@ -1,6 +1,7 @@
 package trinitytest
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math"
@@ -226,7 +227,7 @@ func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.
 func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 	run := func(size float64, failure error) (map[string][]float32, trinity.Metrics, error) {
 		a, asked := build(), 0
-		a.Needs().PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+		a.Needs().PenalizeKL(func(_ context.Context, batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 			asked++
 			out := make([][]float64, len(batch))
 			for i, e := range batch {

@@ -42,9 +42,9 @@ func (a *a2c) Needs() trinity.Needs {
 	return trinity.Needs{Batch: true, Values: true, PenalizeKL: a.penalize}
 }
 
-func (a *a2c) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *a2c) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	asTheyAre := func(_ []*trinity.Experience, x [][]float64) [][]float64 { return x }
-	return a.actorCritic(groups, a.estimator(), asTheyAre)
+	return a.actorCritic(ctx, groups, a.estimator(), asTheyAre)
 }
 
 func (a *a2c) estimator() estimator {

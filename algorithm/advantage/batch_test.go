@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -75,7 +76,7 @@ func TestBatchAdvantagesEqualPyTorch(t *testing.T) {
 				t.Fatal(err)
 			}
 			if penalized {
-				a.Needs().PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+				a.Needs().PenalizeKL(func(_ context.Context, batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 					var out [][]float64
 					for _, e := range batch {
 						out = append(out, penalties[e])

@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -190,7 +191,7 @@ func TestCriticEstimatesSubtractTheKLPenalty(t *testing.T) {
 			t.Fatal(err)
 		}
 		calls := 0
-		a.Needs().PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+		a.Needs().PenalizeKL(func(_ context.Context, batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 			if calls++; calls > 1 {
 				return nil, nil, errors.New("no reference")
 			}
@@ -248,7 +249,7 @@ func TestCriticEstimatesEqualPyTorch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.Penalized {
-			a.Needs().PenalizeKL(func(batch []*trinity.Experience) (out [][]float64, m trinity.Metrics, err error) {
+			a.Needs().PenalizeKL(func(_ context.Context, batch []*trinity.Experience) (out [][]float64, m trinity.Metrics, err error) {
 				for _, e := range batch {
 					out = append(out, penalty[e])
 				}

@@ -49,6 +49,6 @@ func (a *ppo) Needs() trinity.Needs {
 	return trinity.Needs{Batch: true, Values: true, PenalizeKL: a.penalize}
 }
 
-func (a *ppo) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	return a.actorCritic(groups, generalized(a.Gamma, a.Lam), whiten)
+func (a *ppo) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return a.actorCritic(ctx, groups, generalized(a.Gamma, a.Lam), whiten)
 }

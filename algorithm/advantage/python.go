@@ -2,6 +2,7 @@ package advantage
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -29,8 +30,9 @@ type pythonAdvantage struct {
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
 	tokenRewards
-	is  bridge.Described
-	run bridge.Run
+	is     bridge.Described
+	run    bridge.Run
+	memory bridge.Memory
 }
 
 // Validate checks that the class exists and takes the arguments.
@@ -44,6 +46,12 @@ func (p *pythonAdvantage) Open(host trinity.Host) error {
 	p.run.Open(host)
 	return nil
 }
+
+// State returns the state of the class for a checkpoint; nil if it has none.
+func (p *pythonAdvantage) State() (json.RawMessage, error) { return p.memory.Save(p.Class) }
+
+// Restore takes a state that State has returned.
+func (p *pythonAdvantage) Restore(state json.RawMessage) error { return p.memory.Load(p.Class, state) }
 
 // Needs implements [trinity.Advantage].
 func (p *pythonAdvantage) Needs() trinity.Needs {
@@ -69,12 +77,12 @@ func (p *pythonAdvantage) Advantages(ctx context.Context, groups []trinity.Group
 		return all, metrics, err
 	}
 	asked, experts := apart(all)
-	body, err := p.body(asked, metrics)
+	body, err := p.body(ctx, asked, metrics)
 	if err != nil || p.run.Rehearses() {
 		return all, metrics, err
 	}
 	var edits bridge.Edits
-	q := bridge.Question{Do: "advantage", Name: p.Class, Body: body, Timeout: p.Timeout}
+	q := bridge.Question{Do: "advantage", Name: p.Class, Body: body, Memory: &p.memory, Timeout: p.Timeout}
 	if err := p.run.Ask(ctx, &p.Python, q, &edits); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
 	}
@@ -113,14 +121,14 @@ func apart(groups []trinity.Group) (sampled, experts []trinity.Group) {
 }
 
 // body returns the question about a batch.
-func (p *pythonAdvantage) body(groups []trinity.Group, metrics trinity.Metrics) (map[string]any, error) {
+func (p *pythonAdvantage) body(ctx context.Context, groups []trinity.Group, metrics trinity.Metrics) (map[string]any, error) {
 	sent := bridge.Experiences(groups)
 	body := map[string]any{"args": p.Args, "experiences": sent}
 	if !p.is.ComputeInTrainer {
 		return body, nil
 	}
 	batch := slices.Concat(groups...)
-	rewards, err := p.of(batch, metrics)
+	rewards, err := p.of(ctx, batch, metrics)
 	if err != nil {
 		return nil, err
 	}

@@ -3,15 +3,12 @@ package advantage
 import (
 	"math"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -19,22 +16,7 @@ import (
 // inPython returns an advantage function that a host has opened.
 func inPython(t *testing.T, host trinity.Host, class string, own, section args) trinity.Advantage {
 	t.Helper()
-	bridge.Allow(func(string) {})
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
-	dir, err := filepath.Abs("testdata/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := args{"path": []any{dir}}
-	for key, value := range section {
-		python[key] = value
-	}
-	if own == nil {
-		own = args{}
-	}
-	a, err := registry.Advantages.Build("python", map[string]any{"class": class, "args": own, "python": python})
+	a, err := registry.Advantages.Build("python", trinitytest.PythonClass(t, class, own, section))
 	if err == nil {
 		err = a.(interface{ Open(trinity.Host) error }).Open(host)
 	}

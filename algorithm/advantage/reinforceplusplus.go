@@ -42,13 +42,13 @@ func (a *reinforcePlusPlus) Needs() trinity.Needs {
 }
 
 // Advantages implements trinity.Advantage.
-func (a *reinforcePlusPlus) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *reinforcePlusPlus) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	kept, batch, err := sampled(groups, metrics)
 	if err != nil {
 		return nil, nil, err
 	}
-	returns, err := a.of(batch, metrics)
+	returns, err := a.of(ctx, batch, metrics)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -42,7 +42,7 @@ func (a *remax) Needs() trinity.Needs {
 }
 
 // Advantages implements trinity.Advantage.
-func (a *remax) Advantages(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *remax) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	all, _, err := sampled(groups, metrics)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *remax) Advantages(_ context.Context, groups []trinity.Group) ([]trinity
 			kept = append(kept, left)
 		}
 	}
-	returns, err := a.of(batch, metrics)
+	returns, err := a.of(ctx, batch, metrics)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,10 @@
 package advantage
 
-import "github.com/trinity-go/trinity"
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+)
 
 // tokenRewards computes what each token earns. Advantages that tell tokens apart embed it. The last
 // trained token earns the reward of the experience, all others 0. If the algorithm penalizes the
@@ -16,7 +20,7 @@ func (r *tokenRewards) penalize(penalty trinity.KLPenalty) { r.penalty = penalty
 // 0 at tokens that are not trained. It adds the metrics of the penalty: kl, kl_coef and
 // rewards/{mean,max,min}, the rewards of whole experiences less the penalty. An experience without
 // trained tokens earns nothing.
-func (r *tokenRewards) of(batch []*trinity.Experience, metrics trinity.Metrics) ([][]float64, error) {
+func (r *tokenRewards) of(ctx context.Context, batch []*trinity.Experience, metrics trinity.Metrics) ([][]float64, error) {
 	out := make([][]float64, len(batch))
 	for i, e := range batch {
 		out[i] = make([]float64, len(e.Mask))
@@ -27,7 +31,7 @@ func (r *tokenRewards) of(batch []*trinity.Experience, metrics trinity.Metrics) 
 	if r.penalty == nil || len(batch) == 0 {
 		return out, nil
 	}
-	penalties, m, err := r.penalty(batch)
+	penalties, m, err := r.penalty(ctx, batch)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"math"
 
 	"github.com/trinity-go/trinity"
@@ -12,14 +13,14 @@ type estimator func(mask []bool, rewards, values []float64) []float64
 
 // actorCritic writes, for the rollouts with a valid reward, the returns A + V, which the critic
 // learns, and finish(A) as advantages.
-func (r *tokenRewards) actorCritic(groups []trinity.Group, estimate estimator,
+func (r *tokenRewards) actorCritic(ctx context.Context, groups []trinity.Group, estimate estimator,
 	finish func(batch []*trinity.Experience, a [][]float64) [][]float64) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	kept, batch, err := sampled(groups, metrics)
 	if err != nil {
 		return nil, nil, err
 	}
-	rewards, err := r.of(batch, metrics)
+	rewards, err := r.of(ctx, batch, metrics)
 	if err != nil {
 		return nil, nil, err
 	}

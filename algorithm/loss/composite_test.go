@@ -331,7 +331,7 @@ func TestPenaltyIsPerToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := []*trinity.Experience{seq(0, []float32{-1, -2}, []float32{-2, -2}), seq(0, []float32{-1}, []float32{-3})}
-	got, m, err := NewPenalty(kl).Of(batch)
+	got, m, err := NewPenalty(kl).Of(t.Context(), batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestPenaltyIsPerToken(t *testing.T) {
 	}
 	compareMetrics(t, m, map[string]float64{"kl": (0.25 + 2) / 2, "kl_coef": 0.1}, 1e-15)
 	batch[1].RefLogprobs = nil
-	if _, _, err := NewPenalty(kl).Of(batch); err == nil || !strings.Contains(err.Error(), "ref_logprobs") {
+	if _, _, err := NewPenalty(kl).Of(t.Context(), batch); err == nil || !strings.Contains(err.Error(), "ref_logprobs") {
 		t.Errorf("error %v", err)
 	}
 }

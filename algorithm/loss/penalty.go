@@ -1,6 +1,8 @@
 package loss
 
 import (
+	"context"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -19,7 +21,7 @@ func NewPenalty(kl KL) *Penalty { return &Penalty{KL: kl, Coef: kl.Controller().
 // Of returns the penalty at each token [T] of each sequence of a trainer batch, 0 at tokens that
 // are not trained, and two metrics: kl (mean over sequences of the mean over their tokens, nats)
 // and kl_coef. It then adapts the coefficient for the next batch.
-func (p *Penalty) Of(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+func (p *Penalty) Of(ctx context.Context, batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 	var t tape.Tape
 	in := newInput(&t, &trinity.Batch{Experiences: batch, Whole: batch})
 	old, err := in.Old()
@@ -30,12 +32,30 @@ func (p *Penalty) Of(batch []*trinity.Experience) ([][]float64, trinity.Metrics,
 	if err != nil {
 		return nil, nil, err
 	}
+	if probes, ok := p.KL.(Prober); ok {
+		if err := prepare(ctx, probes, batch); err != nil {
+			return nil, nil, err
+		}
+	}
 	estimate := p.KL.Estimate(in, old, ref, &old)
 	kl := in.SequenceMean(estimate.SeqMean(nil))
 	metrics := trinity.Metrics{"kl": kl, "kl_coef": p.Coef}
 	out := unpack[float64](batch, estimate.Scale(p.Coef).Value())
 	p.Coef = p.KL.Controller().Next(p.Coef, kl, len(batch))
 	return out, metrics, nil
+}
+
+// prepare gives a KL function the batch as if it were an optimizer step under the weights that sampled it.
+func prepare(ctx context.Context, kl Prober, batch []*trinity.Experience) error {
+	probes := kl.Probes(batch)
+	if len(probes) == 0 {
+		return nil
+	}
+	before := make([]trinity.TokenStats, len(probes))
+	for i, e := range probes {
+		before[i].Logprob = e.LogprobsBefore()
+	}
+	return kl.Prepare(ctx, &trinity.Batch{Experiences: probes, Whole: probes}, before)
 }
 
 // lengths returns the number of trained tokens of each sequence.

@@ -14,7 +14,8 @@ func init() {
 		"A KL estimate of yours in Python: a class of Trinity-RFT (KLFn) with calculate_kl(logprob, ref_logprob, old_logprob), or a function "+
 			"of these. kl_loss_fn: my.module.KL names it as well; kl_loss_fn_args are then its arguments, with kl_coef, adaptive, target_kl "+
 			"and horizon as everywhere. It returns a number for each token, with torch, or a pair of these and of their derivatives by "+
-			"logprob. Not for kl_penalty_fn. Metrics: kl_loss (without the coefficient), kl_coef.",
+			"logprob. kl_penalty_fn takes it, too: logprob and old_logprob are then those that were sampled. "+
+			"Metrics: kl_loss (without the coefficient), kl_coef.",
 		func() KL { return &pythonKL{pythonTerm: newPythonTerm()} })
 	KLs.Elsewhere("python", "class")
 }

@@ -2,8 +2,10 @@ package loss
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,9 +20,10 @@ type pythonTerm struct {
 	Timeout float64        `yaml:"timeout" range:"(0,inf]" doc:"seconds for an optimizer step, besides imports (python.start_timeout)"`
 	Python  bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 
-	who string // for people
-	is  bridge.Described
-	run bridge.Run
+	who    string // for people
+	is     bridge.Described
+	run    bridge.Run
+	memory bridge.Memory
 }
 
 func newPythonTerm() pythonTerm { return pythonTerm{Timeout: 60, Python: bridge.DefaultPlugins()} }
@@ -38,11 +41,17 @@ func (p *pythonTerm) Open(host trinity.Host) error {
 	return nil
 }
 
+// State returns the state of the class for a checkpoint; nil if it has none.
+func (p *pythonTerm) State() (json.RawMessage, error) { return p.memory.Save(p.Class) }
+
+// Restore takes a state that State has returned.
+func (p *pythonTerm) Restore(state json.RawMessage) error { return p.memory.Load(p.Class, state) }
+
 // ask asks about a step. of is the kind of term that the class is.
 func (p *pythonTerm) ask(ctx context.Context, of string, question map[string]any, answer any) error {
 	body := maps.Clone(question)
 	body["of"] = of
-	q := bridge.Question{Do: "loss", Name: p.Class, Body: body, Timeout: p.Timeout}
+	q := bridge.Question{Do: "loss", Name: p.Class, Body: body, Memory: &p.memory, Timeout: p.Timeout}
 	if err := p.run.Ask(ctx, &p.Python, q, answer); err != nil {
 		return fmt.Errorf("%s: %w", p.who, err)
 	}
@@ -68,7 +77,7 @@ func (p *pythonTerm) question(b *trinity.Batch, now []trinity.TokenStats) (map[s
 			streams[s.name] = bridge.Pack(numbers)
 		}
 	}
-	fields, err := p.fields(b.Experiences)
+	fields, err := p.fields(b.Experiences, streams)
 	return map[string]any{
 		"args": p.Args, "step": b.Step, "lengths": lengths(b.Experiences), "width": longest, "streams": streams, "experts": experts,
 		"fields": fields,
@@ -128,29 +137,87 @@ var ofStep = []string{
 	"logprob", "entropy", "old_logprob", "ref_logprob", "teacher_logprobs", "advantages", "action_mask", "expert_mask", "step",
 }
 
-// fields returns the numbers of info that the loss takes, one for each sequence.
-func (p *pythonTerm) fields(exps []*trinity.Experience) (map[string][]float64, error) {
+// fields returns the numbers of info that the loss takes, one for each sequence. Lists, of a number for each token after
+// the prompt, become streams.
+func (p *pythonTerm) fields(exps []*trinity.Experience, streams map[string]string) (map[string][]float64, error) {
 	fields := map[string][]float64{}
 	for _, name := range p.is.Takes {
 		if slices.Contains(ofStep, name) {
 			continue
 		}
-		var all []float64
+		var numbers []float64
+		var tokens []float32
+		lists := 0
 		for _, e := range exps {
-			v, ok := e.Info[name].(float64)
-			if i, is := e.Info[name].(int); is {
-				v, ok = float64(i), true
-			}
-			if ok {
-				all = append(all, v)
-			} else if slices.Contains(p.is.Needs, name) {
+			v, ok := number(e.Info[name])
+			list, isList, err := perToken(e, name)
+			switch {
+			case err != nil:
+				return nil, err
+			case isList:
+				tokens, lists = append(tokens, list...), lists+1
+			case ok:
+				numbers = append(numbers, v)
+			case slices.Contains(p.is.Needs, name):
 				return nil, fmt.Errorf("%s takes %s, which is no stream (%s) and no number in the info of experience %s",
 					p.who, name, strings.Join(ofStep, ", "), e.ID)
 			}
 		}
-		if len(all) == len(exps) {
-			fields[name] = all
+		switch {
+		case lists > 0 && len(numbers) > 0:
+			return nil, fmt.Errorf("%s takes %s, which is a number in the info of some experiences, and a list in that of others",
+				p.who, name)
+		case len(numbers) == len(exps):
+			fields[name] = numbers
+		case lists == len(exps):
+			streams[name] = bridge.Pack(tokens)
 		}
 	}
 	return fields, nil
+}
+
+// number returns a number of info.
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case int:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+// perToken returns the numbers of a list in info at the trained tokens of an experience, and whether there is a list. The
+// list has a number for each token after the prompt.
+func perToken(e *trinity.Experience, name string) (trained []float32, isList bool, err error) {
+	var all []any
+	switch v := e.Info[name].(type) {
+	case []any:
+		all = v
+	case []float64:
+		for _, x := range v {
+			all = append(all, x)
+		}
+	case []float32:
+		for _, x := range v {
+			all = append(all, float64(x))
+		}
+	default:
+		return nil, false, nil
+	}
+	if want := len(e.Tokens) - e.PromptLen; len(all) != want {
+		return nil, true, fmt.Errorf("experience %s: %s in its info has %d numbers, want %d, one for each token after the prompt",
+			e.ID, name, len(all), want)
+	}
+	for i, v := range all {
+		x, ok := number(v)
+		if narrow := float32(x); ok && !math.IsNaN(x) && !math.IsInf(float64(narrow), 0) {
+			if e.Mask[e.PromptLen+i] {
+				trained = append(trained, narrow)
+			}
+			continue
+		}
+		return nil, true, fmt.Errorf("experience %s: %s in its info is %v for token %d, want a finite float32", e.ID, name, v, e.PromptLen+i)
+	}
+	return trained, true, nil
 }

@@ -3,8 +3,6 @@ package loss_test
 import (
 	"math"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
-	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -42,22 +39,7 @@ func openedBy(t *testing.T, host trinity.Host, p loss.PolicyLoss) *loss.Composit
 
 func buildPython(t *testing.T, class string, args, section map[string]any) (loss.PolicyLoss, error) {
 	t.Helper()
-	bridge.Allow(func(string) {})
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
-	dir, err := filepath.Abs("testdata/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := map[string]any{"path": []any{dir}}
-	for key, value := range section {
-		python[key] = value
-	}
-	if args == nil {
-		args = map[string]any{}
-	}
-	return loss.PolicyLosses.Build("python", map[string]any{"class": class, "args": args, "python": python})
+	return loss.PolicyLosses.Build("python", trinitytest.PythonClass(t, class, args, section))
 }
 
 // optimizerStep returns sequences with random streams, and the engine's statistics.
@@ -383,20 +365,10 @@ func termsOf(t *testing.T, host trinity.Host, kl, bonus string, klArgs, bonusArg
 func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string) {
 	t.Helper()
 	host := trinitytest.Programs(t)
-	in := func(class string, args map[string]any) map[string]any {
-		dir, err := filepath.Abs("testdata/python")
-		if err != nil {
-			t.Fatal(err)
-		}
-		python := map[string]any{"path": []any{dir}}
-		for key, value := range section {
-			python[key] = value
-		}
-		return map[string]any{"class": class, "args": args, "python": python}
-	}
 	weight, coef := map[string]any{"kl_coef": 0.3}, map[string]any{"entropy_coef": 0.2}
 	want := termsOf(t, host, ours, "default", weight, coef)
-	got := termsOf(t, host, "python", "python", in(theirs, weight), in(bonus, coef))
+	got := termsOf(t, host, "python", "python", trinitytest.PythonClass(t, theirs, weight, section),
+		trinitytest.PythonClass(t, bonus, coef, section))
 	exps, now := optimizerStep(5, 12, 20)
 	g, m := learnt(t, got, exps, now, 5)
 	w, n := learnt(t, want, exps, now, 5)
@@ -418,15 +390,10 @@ func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string)
 }
 
 func TestTermsInPython(t *testing.T) {
-	bridge.Allow(func(string) {})
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
 	sameTerms(t, nil, "k2", "own_losses.k2", "own_losses.Bonus")
 }
 
 func TestCompatTerms(t *testing.T) {
-	bridge.Allow(func(string) {})
 	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
 	for ours, theirs := range map[string]string{
 		"k1": "K1Fn", "k2": "K2Fn", "k3": "K3Fn", "low_var_kl": "LowVarKLFn", "abs": "AbsFn", "corrected_k3": "CorrectedK3Fn",
@@ -437,19 +404,11 @@ func TestCompatTerms(t *testing.T) {
 }
 
 func TestKLInPythonIsAdaptiveOrNot(t *testing.T) {
-	bridge.Allow(func(string) {})
-	if _, err := exec.LookPath("python3"); err != nil {
-		trinitytest.Missing(t, "there is no python3")
-	}
-	dir, err := filepath.Abs("testdata/python")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for value, want := range map[any]string{
 		"yes": "args.adaptive: yes is neither true nor false", 1: "args.adaptive: 1 is neither true nor false", true: "",
 	} {
 		args := map[string]any{"adaptive": value, "target_kl": 0.1, "horizon": 100}
-		k, err := loss.KLs.Build("python", map[string]any{"class": "own_losses.k2", "args": args, "python": map[string]any{"path": []any{dir}}})
+		k, err := loss.KLs.Build("python", trinitytest.PythonClass(t, "own_losses.k2", args, nil))
 		switch {
 		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)):
 			t.Errorf("%v: %v, want %s", value, err, want)

@@ -250,6 +250,7 @@ func (p *Plugins) kept(host trinity.Host, rollouts bool) (*process.Mux, error) {
 type Question struct {
 	Do, Name string
 	Body     map[string]any // the question without the name
+	Memory   *Memory        // of the instance that is asked; nil if the run keeps no state of it
 	Timeout  float64        // seconds for an answer, besides those for imports; 0 sets none
 	Rollouts bool           // it asks for rollouts, and once: what a process did that ended is done
 }
@@ -274,6 +275,9 @@ func (p *Plugins) Ask(ctx context.Context, host trinity.Host, q Question, answer
 	}
 	body := map[string]any{"name": name}
 	maps.Copy(body, q.Body)
+	if q.Memory != nil {
+		body["instance"], answer = q.Memory.told(), &remembered{q.Memory, answer}
+	}
 	ask := process.Question{
 		Do: q.Do, Body: body, About: q.Name, Limit: wait.Seconds(q.Timeout), Loading: wait.Seconds(p.StartTimeout),
 		Late: func(isLoaded bool) string {

@@ -14,7 +14,8 @@ import (
 type Agenda struct {
 	tasks     *Mix
 	inputs    Inputs
-	batchSize int // tasks per step
+	batchSize int    // tasks per step
+	scores    keeper // nil if the pipeline's advantage function keeps nothing over steps
 
 	mu    sync.Mutex      // guards all below, and tasks
 	step  int64           // last delivered step
@@ -24,10 +25,19 @@ type Agenda struct {
 	evaluating *int64 // step of the evaluation that runs beside the steps; nil if there is none
 }
 
+// keeper is an advantage function that keeps something over steps; see trinity.Advantage.
+type keeper interface {
+	State() (json.RawMessage, error)
+	Restore(state json.RawMessage) error
+}
+
 // NewAgenda returns the agenda of a run from its beginning; each step gets batchSize tasks.
 func NewAgenda(tasks *Mix, inputs Inputs, batchSize int) *Agenda {
 	return &Agenda{tasks: tasks, inputs: inputs, batchSize: batchSize}
 }
+
+// Keep makes the state of the pipeline's advantage function travel with the deliveries, if it has one.
+func (a *Agenda) Keep(advantage trinity.Advantage) { a.scores, _ = advantage.(keeper) }
 
 // Restore continues from the state that a delivery carried; an empty state is the beginning. It
 // refuses the state of other tasksets or inputs.
@@ -49,6 +59,11 @@ func (a *Agenda) Restore(state json.RawMessage) error {
 	}
 	if err := a.inputs.restore(c.Inputs); err != nil {
 		return err
+	}
+	if a.scores != nil && c.Scores != nil {
+		if err := a.scores.Restore(c.Scores); err != nil {
+			return fmt.Errorf("advantage: %w", err)
+		}
 	}
 	a.step, a.ahead, a.owed, a.evaluating = c.Step, c.Ahead, c.metrics(), c.Evaluating
 	return nil
@@ -133,6 +148,11 @@ func (a *Agenda) stateAfter(step int64, owed trinity.Metrics) (json.RawMessage, 
 	}
 	c := newCursor(step, tasks, a.ahead[step-a.step:], inputs, owed)
 	c.Evaluating = a.evaluating
+	if a.scores != nil {
+		if c.Scores, err = a.scores.State(); err != nil {
+			return nil, fmt.Errorf("advantage: %w", err)
+		}
+	}
 	return json.Marshal(c)
 }
 

@@ -17,6 +17,8 @@ type cursor struct {
 	// Ahead lists the tasks of the steps in flight behind Step, in order. Tasks is the selectors'
 	// position after these steps.
 	Ahead [][]tasksetRows `json:"ahead,omitempty"`
+	// Scores is the state of the advantage function after the step.
+	Scores json.RawMessage `json:"scores,omitempty"`
 	// Owed are the step's metrics if an evaluation follows the step: the explorer logs both
 	// together, in a resumed run too. They hold no durations or speeds, so that checkpoints do not
 	// depend on the clock.

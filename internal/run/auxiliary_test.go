@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func init() {
@@ -95,6 +96,91 @@ func TestARewardAsksAModelBehindAServer(t *testing.T) {
 	}
 }
 
+// judging are operators that ask a model.
+const judging = `
+class Judges:
+    def set_auxiliary_model(self, models):
+        self.models = models
+
+    async def process(self, exps):
+        assert list(self.models) == ["judge"]
+        reply = await self.auxiliary_model_wrappers["judge"][0].chat_async([{"role": "user", "content": "How many?"}])
+        return exps, {"said": len(reply[0].response_text)}
+
+
+def judged(exps, auxiliary_models, factor=1):
+    return exps, {"told": factor * len(auxiliary_models[0].chat("How many?"))}
+
+
+def plain(exps):
+    return exps
+`
+
+// Operators in Python ask models that the run does not train, of which a class gets clients as in Trinity-RFT.
+func TestOperatorsInPythonAskModels(t *testing.T) {
+	trinitytest.AllowPython(t)
+	t.Setenv("TEST_JUDGE_KEY", "sesame")
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"content": "four"}}]}`) // the run reports a broken answer
+	}))
+	defer server.Close()
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "judging.py"), judging)
+	settings := func(operators string) []string {
+		return []string{noEvaluation, "buffer.total_steps=2", externally(server.URL), "data_processor.experience_pipeline.operators=" + operators}
+	}
+	_, err := p.run(t, settings("[{name: judging.Judges, args: {auxiliary_models: [judge]}}, "+
+		"{name: judging.judged, args: {auxiliary_models: [judge], factor: 2}}]")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
+	said, told := `"experience_pipeline/said":4`, `"experience_pipeline/told":8`
+	if asked.Load() != 4 || strings.Count(metrics, said) != 2 || strings.Count(metrics, told) != 2 {
+		t.Errorf("%d questions, want 4; metrics:\n%s", asked.Load(), metrics)
+	}
+	_, err = p.run(t, append(settings("[{name: judging.plain, args: {auxiliary_models: [judge]}}]"), "name=plain")...)
+	oneLine(t, err, "auxiliary_models names judge, and judging.plain takes no models: want a method set_auxiliary_model")
+	_, err = p.run(t, append(settings("[{name: judging.judged, args: {auxiliary_models: [jury]}}]"), "name=jury")...)
+	oneLine(t, err, "data_processor.experience_pipeline.operators.0.args.auxiliary_models", `no model is called "jury"`)
+}
+
+const upstreamJudging = `
+from trinity.buffer.operators import ExperienceOperatorV1
+
+
+class Judges(ExperienceOperatorV1):
+    async def prepare(self):
+        assert list(self.auxiliary_models) == ["judge"]
+
+    async def process(self, exps):
+        client = self.auxiliary_models["judge"][0]
+        reply = await client.chat.completions.create(model=client.model_path, messages=[{"role": "user", "content": "How many?"}])
+        return exps, {"said": len(reply.choices[0].message.content)}
+`
+
+// An operator of Trinity-RFT asks by the client that it gets there.
+func TestCompatOperatorsAskModels(t *testing.T) {
+	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity", "openai")
+	t.Setenv("TEST_JUDGE_KEY", "sesame")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"content": "four"}}]}`) // the run reports a broken answer
+	}))
+	defer server.Close()
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "upstream.py"), upstreamJudging)
+	_, err := p.run(t, noEvaluation, "buffer.total_steps=1", externally(server.URL), "python.interpreter="+python,
+		"data_processor.experience_pipeline.operators=[{name: upstream.Judges, args: {auxiliary_models: [judge]}}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")); !strings.Contains(metrics, `"experience_pipeline/said":4`) {
+		t.Error(metrics)
+	}
+}
+
 // judge writes a model with random weights beside the policy, with the policy's tokenizer. change
 // changes its config.json; it may be nil.
 func (p project) judge(t *testing.T, change func(config map[string]any)) {
@@ -160,7 +246,8 @@ func TestModelsThatNobodyCanAskAreErrors(t *testing.T) {
 		want          []string
 	}{
 		{"jugde", externally("http://127.0.0.1:1"), []string{args, `no model is called "jugde"`, `ask "policy"`}},
-		{"policy", externally("http://127.0.0.1:1"), []string{"auxiliary_models.0", `no workflow and no reward function asks the model "judge"`}},
+		{"policy", externally("http://127.0.0.1:1"), []string{"auxiliary_models.0",
+			`no workflow, no reward function and no operator asks the model "judge"`}},
 		{"judge", externally(""), []string{"auxiliary_models.0", `the model "judge" has no server; set`, "base_url", "OPENAI_BASE_URL"}},
 		{"judge", externally("nowhere"), []string{"auxiliary_models.0", `no model server at "nowhere"`}},
 	} {

@@ -161,8 +161,10 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	if err := s.pipeline(ctx); err != nil {
 		return nil, err
 	}
+	agenda := explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize)
+	agenda.Keep(s.Objective.InPipeline())
 	return &explorer.Options{
-		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
+		Agenda:       agenda,
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: s.process,
 		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: feed.Pace(s.Settled),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,

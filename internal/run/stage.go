@@ -49,7 +49,7 @@ func open(cfg *settle.Stage, opts Options) (*stage, error) {
 	}, cfg.Text.Tokenizer())
 	offers := host.New(cfg, log.Say, log.Scrub.Writer)
 	if cfg.Objective != nil {
-		if err := offers.Give(cfg.Objective.Advantage, cfg.Objective.Loss); err != nil {
+		if err := offers.Give(cfg.Objective); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,11 +145,12 @@ func TestReferenceCacheKeys(t *testing.T) {
 // forwards is an engine that counts its forward passes without a gradient.
 type forwards struct {
 	*trinitytest.Bandit
-	n int
+	n, sequences int
 }
 
 func (f *forwards) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	f.n++
+	f.sequences += len(b.Experiences)
 	return f.Bandit.Forward(ctx, b, want)
 }
 
@@ -167,4 +169,67 @@ func TestProbesOfOneMicroBatchCostNoPass(t *testing.T) {
 			t.Errorf("%+v: %d forward passes, %v\nwant %s", c, engine.n, loss.seen, want)
 		}
 	}
+}
+
+// A loss that probes gets the bits that a forward pass of its own would give, where the corrector's pass has computed them.
+func TestProbesAreKnownFromTheCorrector(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		miniBatch int
+		change    func(exps []*trinity.Experience) []*trinity.Experience
+		spared    bool
+	}{
+		{"the whole batch", 0, func(exps []*trinity.Experience) []*trinity.Experience { return exps }, true},
+		{"mini-batches", 4, func(exps []*trinity.Experience) []*trinity.Experience { return exps }, false},
+		{"fewer sequences", 0, func(exps []*trinity.Experience) []*trinity.Experience { return exps[2:] }, false},
+		{"another order", 0, func(exps []*trinity.Experience) []*trinity.Experience { return slices.Concat(exps[1:], exps[:1]) }, false},
+		{"another mask", 0, func(exps []*trinity.Experience) []*trinity.Experience {
+			rejected := *exps[0]
+			rejected.Mask = make([]bool, len(rejected.Mask))
+			return append([]*trinity.Experience{&rejected}, exps[1:]...)
+		}, false},
+	} {
+		var got, want []trinity.TokenStats
+		o, b, _ := newOptions(t, 2, new([]int64))
+		engine := &forwards{Bandit: b}
+		probed := 0
+		loss := &probes{take: func(probes *trinity.Batch, now []trinity.TokenStats) {
+			got, probed = append(got, now...), probed+len(now)
+			own, err := b.Forward(t.Context(), probes, trinity.Streams{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, own...)
+		}}
+		o.Corrector = correctFunc(func(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
+			return c.change(exps), nil, nil
+		})
+		o.Policy.Engine, o.Policy.Loss, o.Policy.MiniBatch, o.Policy.Epochs, o.MicroTokens = engine, loss, c.miniBatch, 2, 1
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil {
+			t.Fatal(c.name, err)
+		}
+		for i := range want {
+			if !slices.Equal(got[i].Logprob, want[i].Logprob) {
+				t.Errorf("%s: sequence %d has %v, want %v", c.name, i, got[i].Logprob, want[i].Logprob)
+			}
+		}
+		const corrected = 2 * 8
+		own := engine.sequences - corrected
+		if spared := own == probed/2; spared != c.spared || !spared && own != probed || len(want) == 0 {
+			t.Errorf("%s: of %d probes the engine computed %d", c.name, probed, own)
+		}
+	}
+}
+
+// probes is reinforce as a loss that probes every optimizer step.
+type probes struct {
+	reinforce
+	take func(probes *trinity.Batch, now []trinity.TokenStats)
+}
+
+func (*probes) Probes(whole []*trinity.Experience) []*trinity.Experience { return whole }
+
+func (p *probes) Prepare(_ context.Context, probes *trinity.Batch, now []trinity.TokenStats) error {
+	p.take(probes, now)
+	return nil
 }

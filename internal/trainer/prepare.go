@@ -85,8 +85,12 @@ func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experi
 func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	start := time.Now()
 	want := t.wants()
+	t.before = nil
 	err := t.each(ctx, step, t.opts.Policy.Engine, want, exps,
 		func(e *trinity.Experience, s trinity.TokenStats) {
+			if want == (trinity.Streams{}) {
+				t.before = append(t.before, passed{e.Tokens, slices.Clone(e.Mask), s.Logprob})
+			}
 			e.Entropies, e.Discriminators = s.Entropy, s.Discriminator
 			if t.opts.Corrector != nil {
 				e.OldLogprobs = s.Logprob

@@ -30,9 +30,10 @@ type Trainer struct {
 	trace *trace // of the step in progress
 	at    Progress
 
-	batch         int  // experiences of the last batch
-	taken         bool // whether the step in progress has its batch
-	reportedShort bool // whether a short batch was reported
+	before        []passed // of the step in progress, see updater
+	batch         int      // experiences of the last batch
+	taken         bool     // whether the step in progress has its batch
+	reportedShort bool     // whether a short batch was reported
 }
 
 // New returns a trainer that continues after o.From.
@@ -211,6 +212,7 @@ func (t *Trainer) begins(work string, step int64) {
 func (t *Trainer) policy() *updater {
 	return &updater{
 		Learner: t.opts.Policy, microTokens: t.opts.MicroTokens, compares: t.opts.Reference, adaptive: t.opts.Adaptive, trace: t.trace,
+		before: t.before,
 	}
 }
 

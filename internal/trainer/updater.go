@@ -15,6 +15,7 @@ type updater struct {
 	compares    bool     // the loss reads the log-probabilities of the engine's frozen reference
 	adaptive    Adaptive // nil: nothing to adapt
 	trace       *trace
+	before      []passed // sequences of a forward pass under the weights before the update; nil without one
 
 	progress     func(done, total int) // receives the micro-batches of a batch; nil: nobody asks
 	begun, steps int                   // optimizer steps of the batch

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Auxiliary is a model of explorer.auxiliary_models that rollouts ask, in words or for log-probabilities.
@@ -30,27 +32,24 @@ type Auxiliary struct {
 // there is asked. It keeps those models in asked. It reads no weights and sends nothing.
 func (s *Stage) checkAsked() error {
 	var wanted []string
-	tasksets := s.Tasksets
-	for i := range tasksets {
-		for key, needs := range tasksets[i].Needs() {
-			for _, spec := range needs.Askers {
-				if spec.Name == trinity.PolicyAsker {
-					continue
-				}
-				key := key + spec.Arg
-				if spec.Server != nil {
-					if err := hasServer(s.Settled, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
-						return err
-					}
-					continue
-				}
-				a, known := AskedBy(s.Settled, spec.Name)
-				if !known {
-					return s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
-						fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
-				}
-				wanted = append(wanted, a.Name)
+	for key, needs := range s.asking() {
+		for _, spec := range needs.Askers {
+			if spec.Name == trinity.PolicyAsker {
+				continue
 			}
+			key := key + spec.Arg
+			if spec.Server != nil {
+				if err := hasServer(s.Settled, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
+					return err
+				}
+				continue
+			}
+			a, known := AskedBy(s.Settled, spec.Name)
+			if !known {
+				return s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
+					fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
+			}
+			wanted = append(wanted, a.Name)
 		}
 	}
 	for _, a := range s.Asked {
@@ -64,7 +63,7 @@ func (s *Stage) checkAsked() error {
 		case a.Teaches && a.Dtype != "auto":
 			return s.At(a.Key+".dtype", fmt.Sprintf("a workflow asks the teacher %q with the weights of its file", a.Name), "leave it out")
 		case !isWanted:
-			return s.At(a.Key, fmt.Sprintf("no workflow and no reward function asks the model %q", a.Name),
+			return s.At(a.Key, fmt.Sprintf("no workflow, no reward function and no operator asks the model %q", a.Name),
 				"remove it, or name it in their arguments")
 		}
 		if s.asked = append(s.asked, Auxiliary{AskedModel: a}); !a.External {
@@ -75,6 +74,27 @@ func (s *Stage) checkAsked() error {
 		}
 	}
 	return nil
+}
+
+// asking returns what the plug-ins need that may ask models, by the key of their arguments with a dot after it: workflows,
+// reward functions and operators.
+func (s *Stage) asking() iter.Seq2[string, trinity.Requirements] {
+	return func(yield func(string, trinity.Requirements) bool) {
+		for i := range s.Tasksets {
+			for key, needs := range s.Tasksets[i].Needs() {
+				if !yield(key, needs) {
+					return
+				}
+			}
+		}
+		for i, o := range s.DataProcessor.ExperiencePipeline.Operators {
+			name, args := s.Plugin(registry.Operators.Catalog, o.Name, o.Args)
+			op, err := registry.Operators.Build(name, args)
+			if err == nil && !yield(fmt.Sprintf("data_processor.experience_pipeline.operators.%d.args.", i), trinity.RequirementsOf(op)) {
+				return
+			}
+		}
+	}
 }
 
 // hasServer returns an error unless the address of a model behind a server is known.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import copy
 import importlib.util
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -202,3 +203,32 @@ def test_what_is_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(Told, match=want):
             to_posted(experiences)
+
+
+def test_custom_fields_are_entries_of_info() -> None:
+    """A number, and a list of a number for each token of the response, which begins elsewhere than that of the run."""
+    run = Recorded(0, 0, array.array("i", [5, 6, 7, 8, 9]), 2)
+    fields = [experience.CustomField("w", "worth", float), experience.CustomField("d", "depth", float)]
+    for prompt, given, want in ((2, [1, 2, 3], [1, 2, 3]), (3, [2, 3], [0, 2, 3]), (1, [9, 1, 2, 3], [1, 2, 3])):
+        e = Experience(tokens=[5, 6, 7, 8, 9], prompt_length=prompt, logprobs=[0.0] * (5 - prompt), reward=1.0,
+                           info={"w": given, "d": 2}, custom_fields=fields)  # fmt: skip
+        if prompt < 2:
+            e.action_mask = [False, True, True, True]
+        info = to_posted([e], [run])["experiences"][0]["info"]
+        assert (info["worth"], info["depth"]) == (want, 2)
+    for info, destination, want in (
+        ({"w": [1, 2]}, "worth", "worth, a custom field of experience 0, has 2 numbers: want 3, one for each token"),
+        (
+            {"w": [1, math.nan, 2]},
+            "worth",
+            "worth, a custom field of experience 0, at token 1 is nan: want a finite number",
+        ),
+        ({"w": "much"}, "worth", "worth, a custom field of experience 0, is 'much': want a finite number"),
+        ({}, "worth", "custom_fields of experience 0 take info['w'], which it does not have"),
+        ({"w": 1}, "advantages", "custom_fields of experience 0 make advantages, which the run gives a loss itself"),
+    ):
+        e = Experience(tokens=[5, 6, 7, 8, 9], prompt_length=2, logprobs=[0.0] * 3, reward=1.0, info=info,
+                           custom_fields=[experience.CustomField("w", destination, float)])  # fmt: skip
+        with pytest.raises(Told) as told:
+            to_posted([e], [run])
+        assert str(told.value).startswith(want)

@@ -305,7 +305,7 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
         ({"reward": None, "rewrd": length}, TypeError, "rewrd is no argument and no key of a configuration (did you mean reward?)"),
         ({"rewards": 3}, TypeError, "rewards is no argument and no key of a configuration (did you mean reward?)"),
         ({"dataset": [{"a": 1}, {"a": 1, "b": math.nan}]}, TypeError, "row 1 of the dataset, column b: nan is no value: want"),
-        ({"kl_loss_fn": length}, TypeError, "algorithm.kl_loss_fn is the function length: a configuration names functions"),
+        ({"kl_loss_fn": tg.loss(lambda logprob: logprob)}, TypeError, "<lambda> is marked as @tg.loss, and given as kl"),
         ({"workflow_args": {"f": length}}, TypeError, "workflow_args.f is the function length"),
         ({"config": {"a": {"b": math.nan}}}, TypeError, "a.b: Out of range float"),
         ({"config": "x.yaml"}, TypeError, "config is a str: want a dict. tg.Run takes the path"),
@@ -317,6 +317,62 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
 def test_mistakes(more: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=re.escape(says)):
         tg.GRPO(**{"reward": length, **SMALL, **more})
+
+
+class Distance:
+    """A KL of this process, with its own weight for each token."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight, self.asked = weight, 0
+
+    def calculate_kl(self, logprob: Any, ref_logprob: Any) -> Any:
+        self.asked += 1
+        values = [
+            [self.weight * (a - b) for a, b in zip(*rows, strict=True)]
+            for rows in zip(logprob, ref_logprob, strict=True)
+        ]
+        return values, [[self.weight] * len(row) for row in logprob]
+
+
+class InTurn:
+    def __init__(self, data_source: Any, config: Any) -> None:
+        self.length, self.drawn = data_source.dataset_size, 0
+        chosen.clear()
+
+    def get_indices(self, batch_size: int) -> list[int]:
+        self.drawn += batch_size
+        chosen.append(self.drawn)
+        return [i % self.length for i in range(self.drawn - batch_size, self.drawn)]
+
+    def state_dict(self) -> dict[str, int]:
+        return {"drawn": self.drawn}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.drawn = state["drawn"]
+
+
+chosen: list[int] = []
+
+
+def test_parts_of_this_process() -> None:
+    asked = []
+
+    def bonus(entropy: Any, action_mask: Any) -> Any:
+        asked.append(len(entropy))
+        return 0
+
+    more: dict[str, Any] = {
+        **SMALL, "kl_loss_fn": (loss := Distance(0.5)), "kl_penalty_fn": (penalty := Distance(2.0)), "entropy_loss_fn": bonus,
+        "advantage_fn": "reinforceplusplus",
+        "config": {
+            "model": {"init": {"style": "fan_in"}},
+            "buffer": {"explorer_input": {"taskset": {"data_selector": {"selector_type": InTurn}}}},
+        },
+    }  # fmt: skip
+    run = tg.GRPO(reward=length, name="parts", **more).train()
+    assert asked == [16, 16]
+    assert (loss.asked, penalty.asked, chosen) == (2, 2, [4, 8])
+    assert len(run.steps()) == 2
 
 
 class Unsaid(Exception):

@@ -38,7 +38,7 @@ def question(name: str, args: dict[str, Any] | None = None, of: str = "loss") ->
         "entropy": [1.0, 2.0, 3.0, 4.0],
     }
     return {
-        "of": of, "name": name, "args": args or {}, "step": 4, "lengths": LENGTHS, "width": 4, "experts": [False, True],
+        "of": of, "name": name, "args": args or {}, "instance": {"of": 0, "version": 0, "state": None}, "step": 4, "lengths": LENGTHS, "width": 4, "experts": [False, True],
         "streams": {n: pack(v) for n, v in streams.items()}, "fields": {"weight": [1.0, 2.0]}, "mode": "token-mean",
     }  # fmt: skip
 

@@ -236,6 +236,13 @@ def test_a_batch_of_the_trainer(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     streams = {"token_level_rewards": pack([2.0, 0.0]), "values": pack([0.5, 0.0])}
     sent = [one | {"streams": streams} for one in SENT]
-    answer = advantages.advantage({"name": f"{__name__}.InTrainer", "args": {}, "experiences": sent})
+    answer = advantages.advantage(
+        {
+            "name": f"{__name__}.InTrainer",
+            "args": {},
+            "instance": {"of": 0, "version": 0, "state": None},
+            "experiences": sent,
+        }
+    )
     assert [list(unpack(e["advantages"])) for e in answer["experiences"]] == [[1.5, 0.0]] * 3
     assert answer["metrics"] == {"m": 6.0}

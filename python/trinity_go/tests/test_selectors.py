@@ -48,8 +48,8 @@ class Other(Hardest):
 
 def ask(name: str, id: int, version: int = 0, state: Any = None, **more: Any) -> Any:
     question = {
-        "name": f"{__name__}.{name}", "args": {"seed": 1, "feature_keys": ["level"]}, "selector": id, "version": version, "state": state,
-        "rows": 4, "batch": 2, "feedback": [],
+        "name": f"{__name__}.{name}", "args": {"seed": 1, "feature_keys": ["level"]}, "rows": 4, "batch": 2, "feedback": [],
+        "instance": {"of": id, "version": version, "state": state},
     }  # fmt: skip
     return selectors.select(question | more)
 

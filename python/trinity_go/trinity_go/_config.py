@@ -103,7 +103,8 @@ def check(config: Mapping[str, Any], at: str = "") -> None:
             name = getattr(value, "__name__", type(value).__name__)
             raise TypeError(
                 f"{at}{key} is the function {name}: a configuration names functions. Give reward, workflow, tools, environment, "
-                f"loss, advantage and operator as arguments, and the name of another, such as my.module.{name}"
+                f"loss, advantage, operator, kl_loss_fn, kl_penalty_fn, entropy_loss_fn and selector_type as arguments, and the name of "
+                f"another, such as my.module.{name}"
             )
         else:
             try:

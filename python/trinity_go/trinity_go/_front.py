@@ -37,6 +37,13 @@ _VARIABLES = {
 }  # fmt: skip
 
 
+# Keys of a configuration that take a function or a class of this process, and what it is for.
+_PARTS = {
+    "kl_loss_fn": "kl", "kl_penalty_fn": "kl", "entropy_loss_fn": "entropy", "selector_type": "selector",
+    "policy_loss_fn": "loss", "advantage_fn": "advantage",
+}  # fmt: skip
+
+
 _lock = threading.Lock()
 _names: set[Path] = set()  # folders of the runs that this process has named
 _trains: set[Path] = set()  # those that it trains now
@@ -411,13 +418,13 @@ class Recipe(Run):
             raise TypeError(
                 f"config is a {type(config).__name__}: want a dict. tg.Run takes the path of a configuration"
             )
-        overlay = config or {}
-        _config.check(overlay)
         settings = [_config.nested(_config.key_of(key, _ARGUMENTS), value) for key, value in keys.items()]
-        for setting in settings:
-            _config.check(setting)
         tools = [tools] if isinstance(tools, str) or callable(tools) else list(tools or ())
-        super().__init__({k: v for k, v in overlay.items() if not isinstance(v, Mapping)}, name=name, on_error=on_error)
+        top = {k: v for k, v in (config or {}).items() if not isinstance(v, Mapping)}
+        super().__init__(top, name=name, on_error=on_error)
+        overlay, settings = self._with_parts(config or {}), [self._with_parts(setting) for setting in settings]
+        for setting in [overlay, *settings]:
+            _config.check(setting)
         path = os.fspath(model)
         made: dict[str, Any] = {
             "model": {"model_path": os.path.abspath(path) if os.path.exists(path) else path},
@@ -465,6 +472,19 @@ class Recipe(Run):
             return given
         _marks.check(kind, given)
         return self._functions.name(given)
+
+    def _with_parts(self, config: Any) -> Any:
+        """Return a configuration in which the functions that stand at keys of plug-ins are named."""
+        if isinstance(config, (list, tuple)):
+            return [self._with_parts(one) for one in config]
+        if not isinstance(config, Mapping):
+            return config
+        named = {}
+        for key, value in config.items():
+            kind = _PARTS.get(key)
+            is_own = callable(value) or callable(getattr(value, "calculate_kl", None))
+            named[key] = self._named(kind, value) if kind and is_own else self._with_parts(value)
+        return named
 
     def _reward(self, reward: Any) -> dict[str, Any]:
         """Return the keys of a taskset for a function, a name, or a list of them, whose sum is the reward."""

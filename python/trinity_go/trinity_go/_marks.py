@@ -15,7 +15,7 @@ def _mark(kind: str, function: F) -> F:
 
 def check(kind: str, function: Any) -> None:
     """Raise TypeError unless a function may be of a kind. One without a mark may be of any."""
-    if not callable(function):
+    if not callable(function) and not callable(getattr(function, "calculate_kl", None)):
         raise TypeError(f"{kind} is a {type(function).__name__}: want a function, or the name of one")
     marked = getattr(function, "__trinity_kind__", kind)
     if marked != kind:

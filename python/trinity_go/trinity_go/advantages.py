@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .classes import kept
+from . import states
 from .operators import Operator, measured, packed_of
 from .wire import Told, unpack
 
@@ -61,6 +61,7 @@ class Advantage(Operator):
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         super().__init__(name, args)
+        states.has(name, self.made)
         asked = getattr(self.made, "compute_in_trainer", None)
         self.in_trainer = bool(asked() if callable(asked) else asked)
 
@@ -148,5 +149,5 @@ class Batch:
 
 
 def advantage(question: dict[str, Any]) -> Any:
-    """Answer a question {"name": …, "args": {…}, "experiences": […]}."""
-    return kept.get(Advantage, question["name"], question["args"])(question)
+    """Answer a question {"name": …, "args": {…}, "instance": {…}, "experiences": […]}."""
+    return states.answer(question, Advantage.kind, Advantage)

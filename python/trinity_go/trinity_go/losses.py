@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Protocol
 
-from . import names
-from .classes import check_function, kept, library_of, make
+from . import names, states
+from .classes import check_function, library_of, make
 from .describe import parameters
 from .operators import check_of, measured
 from .wire import Told, number_of, pack, type_of, unpack
@@ -53,6 +53,7 @@ class Loss:
     """A function, or an instance of a class, with the arguments of a configuration."""
 
     kind, of = "loss", ("logprob", "log_prob")
+    may_be_constant = False
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         self.name, self.target = name, names.find(name, self.kind)
@@ -71,6 +72,8 @@ class Loss:
             check_function(name, self.target, args, OFFERED)
             self.fixed = dict(args)
             self.takes = {n: p for n, p in self.takes.items() if n not in args}
+        self.made = self.call  # which may have a state
+        states.has(name, self.made)
         # Classes of Trinity-RFT get everything by name, and only what they select.
         selected = getattr(self.call, "_select_keys", None)
         self.by_rows = selected is not None
@@ -99,7 +102,9 @@ class Loss:
         if missing:
             raise Told(f"it takes {missing[0]}, which this step does not have: it has {', '.join(have)}")
         loss, derivatives, metrics = self._parts(_called(self, arguments))
-        if derivatives is None:
+        if derivatives is None and self.may_be_constant and step.arrays.is_constant(loss):
+            derivatives = {}
+        elif derivatives is None:
             derivatives = step.arrays.derivatives(loss, {n: have[n] for n in _WITH_DERIVATIVES if n in have})
         good, left_out = measured(metrics)
         return {
@@ -253,6 +258,10 @@ class Lists:
     def row(self, values: list[Any], kind: type) -> Any:
         return [kind(v) for v in values]
 
+    def is_constant(self, value: Any) -> bool:
+        """Report whether a term is known to depend on no stream: nobody forgets the derivatives of 0."""
+        return not getattr(value, "shape", ()) and number_of(value) == 0
+
     def derivatives(self, loss: Any, by: Mapping[str, Any]) -> dict[str, Any]:
         raise Told(
             'it returned no derivatives: return (loss, {"logprob": derivatives}), or compute the loss with torch, which its '
@@ -298,6 +307,9 @@ class Tensors(Lists):
         kinds = {float: self.torch.float32, int: self.torch.int64, bool: self.torch.bool}
         return self.torch.tensor(values, dtype=kinds[kind])
 
+    def is_constant(self, value: Any) -> bool:
+        return not value.requires_grad if isinstance(value, self.torch.Tensor) else super().is_constant(value)
+
     def derivatives(self, loss: Any, by: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(loss, self.torch.Tensor) or not loss.requires_grad:
             raise Told(
@@ -319,6 +331,7 @@ class Entropy(Loss):
     """An entropy term, which is subtracted from the loss."""
 
     kind, of = "entropy", ("entropy", "entropy")
+    may_be_constant = True
     offered = ("entropy", "logprob", "action_mask", "expert_mask", "step", "loss_agg_mode")
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
@@ -339,25 +352,33 @@ def _check_offered(what: str, takes: Mapping[str, inspect.Parameter], offered: S
 class KL:
     """An estimate of the KL from the reference model, for each token."""
 
+    kind = "kl"
     # Arguments of the term's weight, which a class need not take.
     WEIGHT = ("kl_coef", "adaptive", "target_kl", "horizon")
     offered = ("logprob", "ref_logprob", "old_logprob")
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
-        self.name, self.target = name, names.find(name, "kl")
-        if not callable(self.target):
+        self.name, self.target = name, names.find(name, self.kind)
+        is_instance = not inspect.isclass(self.target) and callable(getattr(self.target, "calculate_kl", None))
+        if not is_instance and not callable(self.target):
             raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
-        takes, takes_all = parameters(self.target)
+        takes, takes_all = ({}, False) if is_instance else parameters(self.target)
         args = {n: v for n, v in args.items() if n not in self.WEIGHT or n in takes or takes_all}
         self.fixed: dict[str, Any] = {}
+        self.made: Any = self.target
         if inspect.isclass(self.target):
-            made = make(name, self.target, args)
-            if not callable(getattr(made, "calculate_kl", None)):
+            self.made = make(name, self.target, args)
+            if not callable(getattr(self.made, "calculate_kl", None)):
                 raise Told(f"{name} has no method calculate_kl(logprob, ref_logprob, old_logprob)")
-            self.call: Any = made.calculate_kl
+            self.call: Any = self.made.calculate_kl
+        elif is_instance:
+            if args:
+                raise Told(f"{name} is an instance, which has its arguments", f"args.{next(iter(args))}")
+            self.call = self.made.calculate_kl
         else:
             check_function(name, self.target, args, OFFERED)
             self.call, self.fixed = self.target, dict(args)
+        states.has(name, self.made)
         takes, takes_all = parameters(self.call)
         self.takes = {n: p for n, p in takes.items() if n not in self.fixed} | (
             dict.fromkeys(self.offered) if takes_all else {}
@@ -374,17 +395,22 @@ class KL:
         step = Step(question, _ARRAYS[self.library]())
         have = step.given(False)
         result = _called(self, {n: have[n] for n in self.offered if n in have and n in self.takes})
+        zeros = [[0.0] * n for n in step.lengths]
         if isinstance(result, tuple) and len(result) == 2:
             values, by = result
-        else:
+        elif Lists.is_constant(step.arrays, result) and not getattr(result, "requires_grad", False):
+            values, by = zeros, zeros
+        elif len(getattr(result, "shape", [0] if isinstance(result, list) else [])) == 0:
+            raise Told(f"it returned {type_of(result)}: want an estimate for each token, [sequences, tokens]")
+        elif self.library == "torch" and hasattr(result, "requires_grad"):
             values = result
-            if len(getattr(result, "shape", [0] if isinstance(result, list) else [])) == 0:
-                raise Told(f"it returned {type_of(result)}: want an estimate for each token, [sequences, tokens]")
-            if self.library != "torch":
-                raise Told(
-                    "it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch"
-                )
-            by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]})["logprob"]
+            by = zeros
+            if result.requires_grad:
+                by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]})["logprob"]
+        elif any(step.packed(result, "the estimates")):
+            raise Told("it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch")
+        else:
+            values, by = zeros, zeros
         values = values.detach() if hasattr(values, "detach") else values
         return {
             "values": {"logprob": pack(step.packed(values, "the estimates"))},
@@ -398,7 +424,7 @@ describe_kl = check_of(KL)
 _KINDS: dict[str, Any] = {"loss": Loss, "kl": KL, "entropy": Entropy}
 
 
-def loss(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer a question {"of": …, "name": …, "args": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
-    answer: dict[str, Any] = kept.get(_KINDS[question["of"]], question["name"], question["args"])(question)
-    return answer
+def loss(question: dict[str, Any]) -> Any:
+    """Answer a question {"of": …, "name": …, "args": {…}, "instance": {…}, "step": …, "lengths": […], "streams": {…}, …}."""
+    made = _KINDS[question["of"]]
+    return states.answer(question, made.kind, made)

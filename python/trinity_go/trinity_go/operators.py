@@ -15,12 +15,28 @@ from typing import Any
 
 from . import names
 from .classes import check_function, kept, make
-from .compat.experience import EID, Experience
+from .compat.experience import EID, Experience, customs
+from .compat.models import ModelWrapper
 from .describe import parameters
+from .rollouts import auxiliary_models
 from .wire import Told, number_of, pack, plain, type_of, unpack
 
 _log = logging.getLogger("trinity_go.operators")
 _BY_TOKEN = ("logprobs", "advantages", "returns", "teacher_logprobs")
+
+
+_MODELS = "auxiliary_models"
+
+
+class _Client:
+    """A client of openai.AsyncOpenAI for an auxiliary model, which is made where it is used: it belongs to a loop, and a class
+    that asks the model otherwise needs no package."""
+
+    def __init__(self, model: ModelWrapper) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model.get_openai_async_client(), name)
 
 
 class Operator:
@@ -41,10 +57,31 @@ class Operator:
             if callable(getattr(self.made, "set_auxiliary_model", None)):
                 self.made.set_auxiliary_model({})
         else:
-            first = next(iter(parameters(self.target)[0]), "exps")
+            takes = parameters(self.target)[0]
+            first = next(iter(takes), "exps")
             check_function(name, self.target, args, [first])
+            if self.kind == "operator" and _MODELS in takes and _MODELS != first:
+                args = {**args, _MODELS: []}
             self.call = functools.partial(self.target, **args)
+        self.models: list[Mapping[str, Any]] = []  # auxiliary models that it has
         self._check_call()
+
+    def give(self, models: list[Mapping[str, Any]]) -> None:
+        """Give it the auxiliary models: to a class as Trinity-RFT does, to a function in their order."""
+        if models == self.models:
+            return
+        wrappers = auxiliary_models(models, self.made is not None)
+        if isinstance(self.call, functools.partial) and _MODELS in self.call.keywords:
+            self.call = functools.partial(self.target, **{**self.call.keywords, _MODELS: wrappers})
+        elif callable(getattr(self.made, "set_auxiliary_model", None)):
+            self.made.auxiliary_model_wrappers = {w.model_path: [w] for w in wrappers}
+            self.made.set_auxiliary_model({w.model_path: [_Client(w)] for w in wrappers})
+        else:
+            raise Told(
+                f"{_MODELS} names {models[0]['name']}, and {self.name} takes no models: want a method set_auxiliary_model, or a "
+                f"function with the parameter {_MODELS}"
+            )
+        self.models = models
 
     def _check_call(self) -> None:
         """Check that what is called takes experiences, and nothing else."""
@@ -207,7 +244,8 @@ def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str, left_out
     numbers, odd = measured(e.metrics or {}, " of an experience")
     left_out += odd
     out["metrics"] = {n: v for n, v in numbers.items() if v != was["metrics"].get(n)}
-    out["info"] = {str(n): v for n, v in (e.info or {}).items() if _text(v) != _text(was["info"].get(n, _missing))}
+    info = dict(e.info or {}) | customs(e, which)
+    out["info"] = {str(n): v for n, v in info.items() if _text(v) != _text(was["info"].get(n, _missing))}
     return out
 
 
@@ -245,8 +283,10 @@ def _list(value: Any, name: str) -> list[Any]:
 
 
 def operate(question: dict[str, Any]) -> Any:
-    """Answer a question {"name": …, "args": {…}, "experiences": […]}."""
-    return kept.get(Operator, question["name"], question["args"])(question)
+    """Answer a question {"name": …, "args": {…}, "auxiliary": […], "experiences": […]}."""
+    operator = kept.get(Operator, question["name"], question["args"])
+    operator.give(question.get("auxiliary") or [])
+    return operator(question)
 
 
 def close() -> None:

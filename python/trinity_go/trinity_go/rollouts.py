@@ -83,6 +83,15 @@ class _AuxiliaryModel(_Auxiliary, Model):
     """The same for a function."""
 
 
+def auxiliary_models(given: Sequence[Mapping[str, Any]], for_class: bool) -> list[ModelWrapper]:
+    """Return the models of explorer.auxiliary_models as a class or a function asks them."""
+    kind = _Auxiliary if for_class else _AuxiliaryModel
+    return [
+        kind([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
+        for a in given
+    ]
+
+
 def _in_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -221,11 +230,7 @@ class _Rollouts:
         model = self.first.get("model") or {}
         sampling = {k: v for k, v in (self.first.get("rollout_args") or {}).items() if k in ("temperature", "top_p")}
         self.model = (ModelWrapper if self.is_class else Model)(endpoints, {**sampling, **model})
-        kind = _Auxiliary if self.is_class else _AuxiliaryModel
-        auxiliary = [
-            kind([{"base_url": a["base_url"], "api_key": a["api_key"]}], {"name": a["name"], "auxiliary": True})
-            for a in self.auxiliary
-        ]
+        auxiliary = auxiliary_models(self.auxiliary, self.is_class)
         if not self.is_class:
             task = self._task(Task)
             task.prompt = self.first.get("prompt") or ""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 import operator
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from . import names
-from .wire import Told, plain, type_of
+from . import names, states
+from .wire import Told, type_of
 
 
 class Rows:
@@ -32,23 +30,6 @@ class Rows:
         if key not in self._columns:
             raise Told(f"it reads the column {key}: name it in data_selector.feature_keys")
         return self._columns[key]
-
-
-class _Kept:
-    """A selector, and which of its states it has."""
-
-    def __init__(self, selector: Any, version: int) -> None:
-        self.selector, self.version, self.lock = selector, version, threading.Lock()
-
-
-_kept: dict[tuple[names.Asker, int], _Kept] = {}
-
-
-def forget() -> None:
-    """Forget the selectors of the run that asks."""
-    for key in list(_kept):
-        if key[0] is names.asker.get():
-            _kept.pop(key, None)
 
 
 def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +53,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _make(question: Mapping[str, Any]) -> _Kept:
+def _make(question: Mapping[str, Any]) -> Any:
     given = dict(question["args"])
     config = SimpleNamespace(
         selector_type=question["name"],
@@ -82,40 +63,27 @@ def _make(question: Mapping[str, Any]) -> _Kept:
     )
     rows = Rows(question["rows"], question.get("columns") or {})
     source = SimpleNamespace(dataset=rows, dataset_size=len(rows), current_offset=0, name="")
-    selector = names.find(question["name"], "selector")(source, config)
-    if question["state"] is not None:
-        selector.load_state_dict(question["state"])
-    return _Kept(selector, question["version"])
+    return names.find(question["name"], "selector")(source, config)
 
 
-def select(question: dict[str, Any]) -> dict[str, Any]:
+def select(question: dict[str, Any]) -> Any:
     """Answer with the rows of a batch, after the feedback, and the state that follows; or with the columns that it wants."""
-    key = names.asker.get(), question["selector"]
-    kept = _kept.get(key)
-    if kept is None or kept.version != question["version"]:
-        wants = question["args"].get("feature_keys")
-        if wants and "columns" not in question:
-            return {"wants": wants}
-        kept = _kept[key] = _make(question)
-    with kept.lock:
-        try:
-            answer = _chosen(kept.selector, question)
-        except BaseException:
-            _kept.pop(key, None)  # nobody knows its state
-            raise
-        kept.version += 1
-        return answer
+    wants = question["args"].get("feature_keys")
+    if wants and "columns" not in question and not states.knows(question["instance"]):
+        return {"wants": wants}
+    return states.using(
+        question["instance"], lambda: _make(question), lambda own: own, lambda own: {"rows": _chosen(own, question)}
+    )
 
 
-def _chosen(selector: Any, question: Mapping[str, Any]) -> dict[str, Any]:
+def _chosen(selector: Any, question: Mapping[str, Any]) -> list[int]:
     for rows, values in question["feedback"]:
         if callable(getattr(selector, "feedback", None)):
             selector.feedback(rows, values)
     chosen = [] if question["batch"] is None else selector.get_indices(question["batch"])
     if not isinstance(chosen, Iterable):
         raise Told(f"get_indices returned {type_of(chosen)}: want a list of row numbers")
-    rows = [_row(row) for row in chosen]
-    return {"rows": rows, "state": _state(selector.state_dict())}
+    return [_row(row) for row in chosen]
 
 
 def _row(row: Any) -> int:
@@ -123,29 +91,3 @@ def _row(row: Any) -> int:
         return operator.index(row)
     except TypeError:
         raise Told(f"get_indices returned {row!r:.40}, which is {type_of(row)}: want row numbers, from 0") from None
-
-
-def _state(state: Any) -> Any:
-    """Return a state as a resumed run has it. Raises Told if that is another."""
-    if state is None:
-        raise Told("state_dict returned None: want what load_state_dict needs when the run resumes, such as a dict")
-    odd = next(_keys_that_change(state), None)
-    if odd is not None:
-        raise Told(
-            f"its state_dict has the key {odd!r:.40}, which is {type_of(odd)}: the state is kept as JSON, whose keys are strings, and "
-            "load_state_dict would get another"
-        )
-    try:
-        text = json.dumps(state, default=plain, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise Told(f"its state_dict is no JSON: {error}") from None
-    return json.loads(text)
-
-
-def _keys_that_change(state: Any) -> Iterator[Any]:
-    """Yield the keys of dicts within a state that are no strings."""
-    if isinstance(state, Mapping):
-        yield from (key for key in state if not isinstance(key, str))
-    parts = state.values() if isinstance(state, Mapping) else state if isinstance(state, (list, tuple)) else ()
-    for part in parts:
-        yield from _keys_that_change(part)

@@ -22,6 +22,7 @@ from . import (
     rollouts,
     said,
     selectors,
+    states,
     wire,
 )
 
@@ -59,7 +60,7 @@ is_worker = False
 def forget() -> None:
     """Close and forget what was made for the run that asks."""
     operators.close()
-    for module in (classes.kept, rollouts, selectors):
+    for module in (classes.kept, rollouts, states):
         module.forget()
 
 

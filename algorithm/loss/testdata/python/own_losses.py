@@ -1,6 +1,7 @@
 """Losses in Python without a library: the derivatives are written out."""
 
 import math
+import os
 
 
 def clipped(value, low, high):
@@ -83,3 +84,49 @@ class Bonus:
         assert loss_agg_mode == "token-mean"
         n = sum(map(sum, action_mask))
         return self.coef * sum(map(sum, entropy)) / n, {"entropy": [[self.coef * m / n for m in row] for row in action_mask]}
+
+
+def no_kl(logprob, ref_logprob):
+    return 0
+
+
+def zeros_kl(logprob, ref_logprob):
+    return [[0.0] * len(row) for row in logprob]
+
+
+def forgets_kl(logprob, ref_logprob):
+    return [[1.0] * len(row) for row in logprob]
+
+
+def no_bonus(entropy):
+    return 0.0
+
+
+def forgets_bonus(entropy):
+    return sum(map(sum, entropy))
+
+
+def shaped(logprob, action_mask, worth, level=None):
+    """Reinforces each token by what its rollout says that it is worth."""
+    by = [[-w * m for w, m in zip(*row)] for row in zip(worth, action_mask)]
+    return sum(d * lp for row, lps in zip(by, logprob) for d, lp in zip(row, lps)), {"logprob": by}
+
+
+class Ends:
+    """Counts, and ends its process once when it is asked for the second time."""
+
+    def __init__(self, mark):
+        self.mark, self.asked = mark, 0
+
+    def __call__(self, logprob):
+        self.asked += 1
+        if self.asked == 2 and not os.path.exists(self.mark):
+            open(self.mark, "w").close()
+            os._exit(3)
+        return self.asked, {"logprob": logprob}
+
+    def state_dict(self):
+        return {"asked": self.asked}
+
+    def load_state_dict(self, state):
+        self.asked = state["asked"]

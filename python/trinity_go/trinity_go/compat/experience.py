@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..wire import Told, plain
+from ..wire import Told, number_of, plain
 from .numbers import ByToken, Numbers, list_of, load
 
 _log = logging.getLogger("trinity_go.experiences")
@@ -237,6 +237,41 @@ def gather_multi_modal_inputs(experiences: Sequence[Experience]) -> dict[str, li
 
 # ---- what becomes of experiences ----
 
+
+def customs(e: Experience, what: str, shift: int = 0) -> dict[str, Any]:
+    """Return the entries of info that custom_fields make: numbers, and lists of a number for each token of the response.
+    The response begins so many tokens behind that of the run. what is the experience in messages."""
+    from ..losses import OFFERED  # which imports this module
+
+    out: dict[str, Any] = {}
+    for given in e.custom_fields:
+        name = given.destination_field
+        if given.source_field not in e.info:
+            raise Told(f"custom_fields of {what} take info[{given.source_field!r}], which it does not have")
+        if name in OFFERED:
+            raise Told(f"custom_fields of {what} make {name}, which the run gives a loss itself: choose another name")
+        value = e.info[given.source_field]
+        values = value.tolist() if hasattr(value, "tolist") else value
+        if not isinstance(values, (list, tuple)):
+            out[name] = _finite(values, f"{name}, a custom field of {what},")
+            continue
+        length = len(e.tokens) - e.prompt_length
+        if len(values) != length:
+            raise Told(
+                f"{name}, a custom field of {what}, has {len(values)} numbers: want {length}, one for each token of the response"
+            )
+        numbers = [_finite(v, f"{name}, a custom field of {what}, at token {t}") for t, v in enumerate(values)]
+        out[name] = [0.0] * shift + numbers[max(0, -shift) :]
+    return out
+
+
+def _finite(value: Any, what: str) -> float:
+    number = number_of(value)
+    if number is None:
+        raise Told(f"{what} is {value!r:.40}: want a finite number")
+    return number
+
+
 # What truncate_status may say in a run, and the names of metrics that a run measures itself.
 _TRUNCATIONS = ("response_truncated", "tokens_truncated", "turns_truncated")
 _RESERVED = ("reward", "response_length", "prompt_length", "environment_length", "untrained_token_count")
@@ -270,7 +305,7 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
             one["learn"] = learn
         if metrics := _metrics(e.metrics):
             one["metrics"] = metrics
-        info = dict(e.info)
+        info = dict(e.info) | customs(e, f"experience {i}", e.prompt_length - own.prompt_length)
         if e.truncate_status in _TRUNCATIONS:
             one["truncated"] = e.truncate_status
         elif e.truncate_status:

@@ -205,6 +205,7 @@ export const docs = {
   "operator.overlong_shaping.penalty_factor fd075851": "最大的惩罚",
   "operator.overlong_shaping.max_response_length 0b123d12": "提示之后惩罚达到最大的词元数",
   "operator.overlong_shaping.cache_length 03dcb274": "max_response_length 之前惩罚逐渐增大的词元数",
+  "operator.python.auxiliary_models 374a1960": "它询问的模型，按其在 explorer.auxiliary_models 中的名称，按此顺序",
   "operator.python.timeout 8298a1ab": "一步的秒数，不含导入（python.start_timeout）",
   "operator.response_deduplicator.scope 0b2feadc": "group 比较一个任务的轨迹，step 比较所有任务的轨迹",
   "operator.response_deduplicator.by dd51f2ae": "tokens 逐词元比较，text 忽略大小写和空白",

@@ -734,7 +734,7 @@ export const sentences = {
   "reward model": "奖励模型",
   "no model is called %q": "没有名为 %q 的模型",
   "list it in explorer.auxiliary_models, or ask %q": "请在 explorer.auxiliary_models 中列出它，或询问 %q",
-  "no workflow and no reward function asks the model %q": "没有工作流或奖励函数询问模型 %q",
+  "no workflow, no reward function and no operator asks the model %q": "没有工作流、奖励函数或算子询问模型 %q",
   "remove it, or name it in their arguments": "请删去它，或在它们的参数中指明它",
   "external_model_config.base_url or %s": "external_model_config.base_url 或 %s",
   "the model %q has no server": "模型 %q 没有服务器",
