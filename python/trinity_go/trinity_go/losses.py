@@ -100,7 +100,8 @@ class Loss:
             raise Told(f"it takes {missing[0]}, which this step does not have: it has {', '.join(have)}")
         loss, derivatives, metrics = self._parts(_called(self, arguments))
         if derivatives is None:
-            derivatives = step.arrays.derivatives(loss, {n: have[n] for n in _WITH_DERIVATIVES if n in have})
+            by = {n: have[n] for n in _WITH_DERIVATIVES if n in have}
+            derivatives = step.arrays.derivatives(loss, by, self.kind != "loss")
         good, left_out = measured(metrics)
         return {
             "loss": number_of(loss),
@@ -253,7 +254,8 @@ class Lists:
     def row(self, values: list[Any], kind: type) -> Any:
         return [kind(v) for v in values]
 
-    def derivatives(self, loss: Any, by: Mapping[str, Any]) -> dict[str, Any]:
+    def derivatives(self, loss: Any, by: Mapping[str, Any], is_term: bool) -> dict[str, Any]:
+        """Return the derivatives of a loss. A term of one may be off: a 0 that depends on nothing."""
         raise Told(
             'it returned no derivatives: return (loss, {"logprob": derivatives}), or compute the loss with torch, which its '
             "module or the loss itself must import"
@@ -298,8 +300,11 @@ class Tensors(Lists):
         kinds = {float: self.torch.float32, int: self.torch.int64, bool: self.torch.bool}
         return self.torch.tensor(values, dtype=kinds[kind])
 
-    def derivatives(self, loss: Any, by: Mapping[str, Any]) -> dict[str, Any]:
-        if not isinstance(loss, self.torch.Tensor) or not loss.requires_grad:
+    def derivatives(self, loss: Any, by: Mapping[str, Any], is_term: bool) -> dict[str, Any]:
+        is_tensor = isinstance(loss, self.torch.Tensor)
+        if is_tensor and is_term and not loss.requires_grad and not loss.any():
+            return {n: self.torch.zeros_like(v) for n, v in by.items()}
+        if not is_tensor or not loss.requires_grad:
             raise Told(
                 "its loss is no tensor that depends on logprob: compute it from logprob without detach and item, or return "
                 '(loss, {"logprob": derivatives})'
@@ -384,7 +389,7 @@ class KL:
                 raise Told(
                     "it returned no derivatives: return (estimates, derivatives by logprob), or compute with torch"
                 )
-            by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]})["logprob"]
+            by = step.arrays.derivatives(values.sum(), {"logprob": have["logprob"]}, True)["logprob"]
         values = values.detach() if hasattr(values, "detach") else values
         return {
             "values": {"logprob": pack(step.packed(values, "the estimates"))},
