@@ -64,6 +64,9 @@ func ofPython(is *bridge.AlgorithmType) (*trinity.Algorithm, error) {
 	if err := yaml.Load(is.Config, &own); err != nil { // YAML contains JSON, and tells whole numbers from others
 		return nil, fmt.Errorf("default_config: %w", err)
 	}
+	if own.RepeatTimes < 1 {
+		return nil, fmt.Errorf("default_config: repeat_times is %d, want at least 1", own.RepeatTimes)
+	}
 	if is.Schema != "experience" {
 		own.Advantage = ""
 	}
