@@ -54,11 +54,11 @@ func TestCompatSimpleWorkflow(t *testing.T) {
 	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity", "math_verify", "openai")
 	model := os.Getenv("TRINITY_SMOLLM2_GGUF")
 	if model == "" {
-		trinitytest.Missing(t, "needs SmolLM2-135M-Instruct: set TRINITY_SMOLLM2_GGUF to the GGUF file")
+		t.Skip("needs SmolLM2-135M-Instruct: set TRINITY_SMOLLM2_GGUF to the GGUF file")
 	}
 	all, err := os.ReadFile("../../shared/data/gsm8k/train.jsonl")
 	if err != nil {
-		trinitytest.Missing(t, "shared/data/gsm8k is not beside the repository")
+		t.Skip("shared/data/gsm8k is not beside the repository")
 	}
 	bridge.Allow(func(string) {})
 	rows, runs, tokens := 6, 4, 64
