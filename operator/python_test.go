@@ -173,7 +173,8 @@ func TestCompatOperators(t *testing.T) {
 	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
 	const below = "trinity.buffer.operators"
 	shaping := args{"reward_shaping_configs": []any{
-		map[string]any{"stats_key": "quality", "op_type": "ADD", "weight": 0.5}, map[string]any{"stats_key": "quality", "op_type": "DIV", "weight": 2},
+		map[string]any{"stats_key": "quality", "op_type": "ADD", "weight": 0.5},
+		map[string]any{"stats_key": "quality", "op_type": "DIV", "weight": 2},
 	}}
 	compared := map[string]struct {
 		ours string

@@ -142,24 +142,36 @@ var compatAdvantages = map[string]struct {
 	needs trinity.Needs
 	other string // metrics of this prefix count otherwise there
 }{
-	"grpo_advantage.GRPOGroupedAdvantage":                        {ours: "grpo", needs: trinity.Needs{Group: true}},
-	"grpo_advantage.GRPOAdvantageFn":                             {ours: "grpo", needs: trinity.Needs{Batch: true}},
-	"opmd_advantage.OPMDGroupAdvantage":                          {ours: "opmd", args: args{"tau": 0.5}, needs: trinity.Needs{Group: true}},
-	"opmd_advantage.OPMDAdvantageFn":                             {ours: "opmd", needs: trinity.Needs{Batch: true}},
-	"rec_advantage.RECGroupedAdvantage":                          {ours: "rec", args: args{"std_normalize": true}, needs: trinity.Needs{Group: true}, other: "group_advantages/reward_std"},
-	"asymre_advantage.ASYMREGroupAdvantage":                      {ours: "asymre", needs: trinity.Needs{Group: true}},
-	"asymre_advantage.ASYMREAdvantageFn":                         {ours: "asymre", needs: trinity.Needs{Batch: true}},
-	"reinforce_advantage.REINFORCEGroupAdvantage":                {ours: "reinforce", needs: trinity.Needs{Group: true}},
-	"rloo_advantage.RLOOAdvantageFn":                             {ours: "rloo", needs: trinity.Needs{Batch: true}},
-	"remax_advantage.REMAXAdvantageFn":                           {ours: "remax", needs: trinity.Needs{Batch: true, GreedyReward: true}},
-	"ppo_advantage.PPOAdvantageFn":                               {ours: "ppo", needs: trinity.Needs{Batch: true, Values: true}},
-	"reinforce_plus_plus_advantage.REINFORCEPLUSPLUSAdvantageFn": {ours: "reinforceplusplus", args: args{"gamma": 0.9}, needs: trinity.Needs{Batch: true}},
-	"on_policy_distill_advantage.OnPolicyDistillAdvantage":       {ours: "on_policy_distill", needs: trinity.Needs{Batch: true, Teacher: true}, other: "kl/"},
-	"clipb_advantage.ClipBAdvantageFn":                           {ours: "clipb", args: args{"mu": 0.5}, needs: trinity.Needs{Batch: true, Entropies: true}},
+	"grpo_advantage.GRPOGroupedAdvantage": {ours: "grpo", needs: trinity.Needs{Group: true}},
+	"grpo_advantage.GRPOAdvantageFn":      {ours: "grpo", needs: trinity.Needs{Batch: true}},
+	"opmd_advantage.OPMDGroupAdvantage":   {ours: "opmd", args: args{"tau": 0.5}, needs: trinity.Needs{Group: true}},
+	"opmd_advantage.OPMDAdvantageFn":      {ours: "opmd", needs: trinity.Needs{Batch: true}},
+	"rec_advantage.RECGroupedAdvantage": {
+		ours: "rec", args: args{"std_normalize": true}, needs: trinity.Needs{Group: true}, other: "group_advantages/reward_std",
+	},
+	"asymre_advantage.ASYMREGroupAdvantage":       {ours: "asymre", needs: trinity.Needs{Group: true}},
+	"asymre_advantage.ASYMREAdvantageFn":          {ours: "asymre", needs: trinity.Needs{Batch: true}},
+	"reinforce_advantage.REINFORCEGroupAdvantage": {ours: "reinforce", needs: trinity.Needs{Group: true}},
+	"rloo_advantage.RLOOAdvantageFn":              {ours: "rloo", needs: trinity.Needs{Batch: true}},
+	"remax_advantage.REMAXAdvantageFn":            {ours: "remax", needs: trinity.Needs{Batch: true, GreedyReward: true}},
+	"ppo_advantage.PPOAdvantageFn":                {ours: "ppo", needs: trinity.Needs{Batch: true, Values: true}},
+	"reinforce_plus_plus_advantage.REINFORCEPLUSPLUSAdvantageFn": {
+		ours: "reinforceplusplus", args: args{"gamma": 0.9}, needs: trinity.Needs{Batch: true},
+	},
+	"on_policy_distill_advantage.OnPolicyDistillAdvantage": {
+		ours: "on_policy_distill", needs: trinity.Needs{Batch: true, Teacher: true}, other: "kl/",
+	},
+	"clipb_advantage.ClipBAdvantageFn": {
+		ours: "clipb", args: args{"mu": 0.5}, needs: trinity.Needs{Batch: true, Entropies: true},
+	},
 	"clipv_advantage.ClipVAdvantageFn": {ours: "clipv", args: args{"mu": 0.5, "max_frac": 0.05},
 		needs: trinity.Needs{Batch: true, Entropies: true, Discriminators: true}},
-	"multi_step_grpo_advantage.StepWiseGRPOAdvantageFn": {ours: "step_wise_grpo", args: args{"enable_step_norm": true}, batch: steppedBatch},
-	"gigpo_advantage.GiGPOAdvantageFn":                  {ours: "gigpo", args: args{"fnorm": "std", "omega": 0.5, "gamma": 0.9}, batch: steppedBatch},
+	"multi_step_grpo_advantage.StepWiseGRPOAdvantageFn": {
+		ours: "step_wise_grpo", args: args{"enable_step_norm": true}, batch: steppedBatch,
+	},
+	"gigpo_advantage.GiGPOAdvantageFn": {
+		ours: "gigpo", args: args{"fnorm": "std", "omega": 0.5, "gamma": 0.9}, batch: steppedBatch,
+	},
 }
 
 // Advantages of Trinity-RFT, as they are, equal ours, with what they mask and their metrics.

@@ -306,7 +306,8 @@ var compatLosses = map[string]struct {
 	"mix_policy_loss.MIXPolicyLossFn": {ours: "mix", mixture: true,
 		args: map[string]any{"mu": 0.3, "train_batch_size_usual": 12, "train_batch_size_expert": 4}},
 	"chord_policy_loss.MIXCHORDPolicyLossFn": {ours: "mix_chord", mixture: true, detached: true, args: map[string]any{
-		"mu_warmup_steps": 2, "mu_decay_steps": 4, "mu_peak": 0.8, "mu_valley": 0.1, "train_batch_size_usual": 12, "train_batch_size_expert": 4,
+		"mu_warmup_steps": 2, "mu_decay_steps": 4, "mu_peak": 0.8, "mu_valley": 0.1,
+		"train_batch_size_usual": 12, "train_batch_size_expert": 4,
 	}},
 }
 
@@ -483,9 +484,10 @@ func TestCompatTerms(t *testing.T) {
 	python, host := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity"), trinitytest.Programs(t)
 	const kls, bonuses = "trinity.algorithm.kl_fn", "trinity.algorithm.entropy_loss_fn"
 	for _, c := range []struct{ ours, theirs, ourBonus, bonus string }{
-		{"k1", "K1Fn", "default", "DefaultEntropyLossFn"}, {"k2", "K2Fn", "mix", "MixEntropyLossFn"}, {"k3", "K3Fn", "none", "DummyEntropyLossFn"},
-		{"low_var_kl", "LowVarKLFn", "default", "DefaultEntropyLossFn"}, {"abs", "AbsFn", "default", "DefaultEntropyLossFn"},
-		{"corrected_k3", "CorrectedK3Fn", "default", "DefaultEntropyLossFn"}, {"none", "DummyKLFn", "default", "DefaultEntropyLossFn"},
+		{"k1", "K1Fn", "default", "DefaultEntropyLossFn"}, {"k2", "K2Fn", "mix", "MixEntropyLossFn"},
+		{"k3", "K3Fn", "none", "DummyEntropyLossFn"}, {"low_var_kl", "LowVarKLFn", "default", "DefaultEntropyLossFn"},
+		{"abs", "AbsFn", "default", "DefaultEntropyLossFn"}, {"corrected_k3", "CorrectedK3Fn", "default", "DefaultEntropyLossFn"},
+		{"none", "DummyKLFn", "default", "DefaultEntropyLossFn"},
 	} {
 		section := map[string]any{"interpreter": python}
 		sameTerms(t, host, section, c.ours, kls+".kl_fn."+c.theirs, c.ourBonus, bonuses+".entropy_loss_fn."+c.bonus)
