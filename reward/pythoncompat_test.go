@@ -36,6 +36,7 @@ var forms = map[string]func(solution, n string) string{
 	"money":            func(s, n string) string { return s + " She has $" + n + "." },
 	"equation":         func(s, n string) string { return s + " x = " + n },
 	"cut":              func(s, n string) string { return s[:len(s)/2] },
+	"cut line":         func(s, n string) string { return s + " She has " + n + " apples.\nIf she wants to" },
 	"cut thought":      func(s, n string) string { return "<think>" + s[:len(s)/2] },
 	"wrong":            func(s, n string) string { return "<think>" + s + "</think><answer>1" + n + "</answer>" },
 	"none":             func(s, n string) string { return "I do not know." },
@@ -44,6 +45,7 @@ var forms = map[string]func(solution, n string) string{
 // otherForms are the forms of which some replies have another reward, and why.
 var otherForms = map[string]string{
 	"two tags": "the last one counts; there it is the first",
+	"cut line": "a short last line is the answer; there it is the last number",
 	"cut":      "an expression in running text is not computed; there 3 * (4 + 5) is 27",
 }
 
