@@ -28,7 +28,8 @@ func TestAgentSDKsTrainAsTheGoWorkflow(t *testing.T) {
 		records := runExampleIn(t, dir, name+".yaml", "model.model_path="+model, "buffer.total_steps=1", "buffer.batch_size=2",
 			"algorithm.repeat_times=4", "algorithm.advantage_fn_args={}", "buffer.explorer_input.eval_tasksets=[]",
 			"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=8")
-		return readArchive(t, dir), curve(records, "actor/grad_norm")
+		readArchive(t, dir, &experiences)
+		return experiences, curve(records, "actor/grad_norm")
 	}
 	want, gradients := run("calculator_smollm2/calculator")
 	if len(want) != 8 || len(gradients) != 1 {
@@ -74,8 +75,8 @@ type archived struct {
 	Reward   struct{ Value float64 }
 }
 
-// readArchive reads the experiences that a run below dir has archived.
-func readArchive(t *testing.T, dir string) (all []archived) {
+// readArchive appends the experiences that a run below dir has archived to all.
+func readArchive[E any](t *testing.T, dir string, all *[]E) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "buffer", "explorer_output.jsonl", "*.jsonl"))
 	if err != nil {
@@ -87,14 +88,13 @@ func readArchive(t *testing.T, dir string) (all []archived) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(data)) {
-			var a archived
-			if err := json.Unmarshal([]byte(line), &a); err != nil {
+			var e E
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, a)
+			*all = append(*all, e)
 		}
 	}
-	return all
 }
 
 func sdkTable(r results) map[string]string {

@@ -50,16 +50,31 @@ func TestPluginDirLearns(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no python3")
 	}
-	rewards := curve(runExample(t, "plugin_dir/run.yaml"), "rollout/reward/mean")
+	rewards := pluginDirRewards(t)
+	if last := mean(rewards[35:]); len(rewards) != 40 || last < 0.9 {
+		t.Errorf("the reward of %d steps ends at %.2f, want 0.9 or more", len(rewards), last)
+	}
+}
+
+// The class of a plugin directory runs in a Python with trinity-rft, whose names it does not get.
+func TestCompatPluginDir(t *testing.T) {
+	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity")
+	if rewards := pluginDirRewards(t, "python.interpreter="+python, "buffer.total_steps=4"); len(rewards) != 4 {
+		t.Errorf("%d steps, want 4", len(rewards))
+	}
+}
+
+// pluginDirRewards runs the example and returns the rewards of its steps, which are those of the program in Go.
+func pluginDirRewards(t *testing.T, overrides ...string) []float64 {
+	t.Helper()
+	rewards := curve(runExample(t, "plugin_dir/run.yaml", overrides...), "rollout/reward/mean")
 	want := readResults(t, "examples/own_reward").Recipe.Curve
 	for i, r := range rewards {
 		if math.Abs(r-want[i]) > 5e-5 {
 			t.Fatalf("step %d has the reward %v, in Go %v", i+1, r, want[i])
 		}
 	}
-	if last := mean(rewards[35:]); len(rewards) != 40 || last < 0.9 {
-		t.Errorf("the reward of %d steps ends at %.2f, want 0.9 or more", len(rewards), last)
-	}
+	return rewards
 }
 
 // What trinity init writes for env.py teaches SmolLM2 in a few minutes.

@@ -2,11 +2,15 @@ package operator
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -119,30 +123,97 @@ func TestOperatorsInPythonThatFail(t *testing.T) {
 	}
 }
 
+// compatStep returns groups whose experiences have all that the operators of Trinity-RFT read.
+func compatStep() []trinity.Group {
+	r := rand.New(rand.NewPCG(3, 1))
+	var groups []trinity.Group
+	for task := range 6 {
+		var g trinity.Group
+		for run := range 4 {
+			reward := float64(r.IntN(2) + task/5)
+			e := &trinity.Experience{
+				ID: trinity.ExperienceID{Step: 4, Task: fmt.Sprintf("sums/%d", task), Run: run}, Tokens: []int32{7, 8, 9}, PromptLen: 1,
+				Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -2}, Reward: trinity.Reward{Value: reward, Valid: true},
+				Metrics: map[string]float64{"accuracy": float64(r.IntN(2))}, Info: map[string]any{"quality": r.Float64()},
+			}
+			if task == 2 {
+				e.Reward.Value, e.Metrics["accuracy"] = 1, 1
+			}
+			if run == 3 {
+				e.Truncated = trinity.ResponseTruncated
+			}
+			g = append(g, e)
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// Operators of Trinity-RFT, as they are, keep, change and count what ours do.
 func TestCompatOperators(t *testing.T) {
+	t.Cleanup(bridge.Together())
 	host := trinitytest.Programs(t)
 	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
-	for class, c := range map[string]struct {
-		own  args
-		want string
+	const below = "trinity.buffer.operators"
+	shaping := args{"reward_shaping_configs": []any{
+		map[string]any{"stats_key": "quality", "op_type": "ADD", "weight": 0.5},
+		map[string]any{"stats_key": "quality", "op_type": "DIV", "weight": 2},
+	}}
+	compared := map[string]struct {
+		ours string
+		own  args // of both
 	}{
-		"trinity.buffer.operators.filters.reward_filter.RewardFilter": {args{"threshold": 0.5}, "4/a/0/0 1; 4/b/2/0 2"},
-		"trinity.buffer.operators.filters.reward_filter.InvalidRewardFilter": {nil,
-			"4/a/0/0 1, 4/a/1/0 -1; 4/b/1/0 0, 4/b/2/0 2"},
-	} {
-		op, err := inPython(t, host, class, c.own, section)
+		"filters.reward_filter.RewardFilter":                  {"reward_filter", args{"threshold": 0.5}},
+		"filters.reward_filter.RewardSTDFilter":               {"reward_std_filter", args{"threshold": 0.45}},
+		"filters.reward_filter.DAPODynamicSamplingFilter":     {"dapo_dynamic_sampling", args{"correct_threshold": 0.5}},
+		"filters.reward_filter.MaskResponseTruncatedOperator": {"mask_response_truncated", nil},
+		"filters.reward_filter.InvalidRewardFilter":           {"invalid_reward_filter", nil},
+		"mappers.pass_rate_calculator.PassRateCalculator":     {"pass_rate_calculator", nil},
+		"mappers.reward_shaping_mapper.RewardShapingMapper":   {"reward_shaping_mapper", shaping},
+	}
+	for class, c := range compared {
+		theirs, err := inPython(t, host, below+"."+class, c.own, section)
 		if err != nil {
 			t.Errorf("%s: %v", class, err)
 			continue
 		}
-		groups := pythonStep()
-		if strings.HasSuffix(class, ".RewardFilter") {
-			groups[1] = groups[1][1:] // it compares rewards, and None with a number is an error there
+		ours, err := registry.Operators.Build(c.ours, c.own)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if kept, _, err := op.Process(t.Context(), groups); err != nil || told(kept) != c.want {
-			t.Errorf("%s: %s, %v\nwant %s", class, told(kept), err, c.want)
+		got, m, err := theirs.Process(t.Context(), compatStep())
+		if err != nil {
+			t.Errorf("%s: %v", class, err)
+			continue
+		}
+		want, n, err := ours.Process(t.Context(), compatStep())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := kept(got), kept(want); a != b {
+			t.Errorf("%s keeps\n%s, want\n%s", class, a, b)
+		}
+		for name, v := range n {
+			if w, ok := m[name]; ok && math.Abs(v-w) > 1e-6 || !ok && v != 0 {
+				t.Errorf("%s: metric %s is %v, want %v", class, name, w, v)
+			}
 		}
 	}
+	trinitytest.EveryClass(t, section["interpreter"].(string), below, slices.Collect(maps.Keys(compared)), map[string]string{
+		"data_juicer_operator":                            "asks a service of Data-Juicer",
+		"experience_operator.ExperienceOperator":          "abstract",
+		"experience_operator.ExperienceOperatorV1":        "abstract; async operators are in TestOperatorsInPython",
+		"experience_operator.ExperienceOperatorV1Wrapper": "makes an operator of one kind one of the other, which nothing needs here",
+	})
+}
+
+// kept tells what is left of a step, with rewards and masks.
+func kept(groups []trinity.Group) string {
+	var b strings.Builder
+	for _, e := range slices.Concat(groups...) {
+		fmt.Fprintf(&b, "%s %.6f %v %v\n", e.ID, e.Reward.Value, e.Reward.Valid, e.Mask)
+	}
+	return b.String()
 }
 
 // hearing is a host that keeps what it is told.

@@ -19,7 +19,11 @@ func init() {
 // mathReward scores a reply with reasoning and an answer, each between tags.
 //
 // Unlike Trinity-RFT: the pattern is for the whole reply and in RE2 syntax, whose time is linear; by
-// default each tag occurs once; and there is no argument answer_parser, which is a Python function.
+// default each tag occurs once; of several <answer> tags the last one counts, and not the first,
+// because a model may correct itself; a short last line is the answer even if it holds no number,
+// because a number before it is one on the way; an expression in running text, such as 3 * (4 + 5),
+// is not computed for the same reason; and there is no argument answer_parser, which is a Python
+// function.
 type mathReward struct {
 	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply matches, else subtracted; 0 scores accuracy alone"`
 	Pattern         string  `yaml:"pattern" doc:"RE2 expression for the whole reply, as in format_reward; default: both blocks"`

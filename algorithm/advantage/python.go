@@ -61,7 +61,7 @@ func (p *pythonAdvantage) Needs() trinity.Needs {
 	reads := func(key string) bool { return slices.Contains(p.is.Needs, key) }
 	needs := trinity.Needs{
 		Batch: true, Values: reads("values"), Reference: reads("ref_log_prob"), Teacher: reads("teacher_logprobs"), Entropies: reads("entropys"),
-		GreedyReward: reads("reward_baselines"),
+		Discriminators: reads("necs"), GreedyReward: reads("reward_baselines"),
 	}
 	if reads("token_level_rewards") {
 		needs.PenalizeKL = p.penalize
@@ -141,6 +141,7 @@ func (p *pythonAdvantage) body(ctx context.Context, groups []trinity.Group, metr
 			{"values", "from the critic", e.Values}, {"old_log_probs", "of the policy before the update", e.LogprobsBefore()},
 			{"ref_log_prob", "of the reference model", e.RefLogprobs}, {"teacher_logprobs", "of a teacher", e.TeacherLogprobs},
 			{"entropys", "of the policy", e.Entropies}, {"rollout_log_probs", "of the policy that sampled it", e.Logprobs},
+			{"necs", "of the policy before the update", e.Discriminators},
 		} {
 			if slices.Contains(p.is.Needs, s.name) {
 				if err := needed(e, s.name, s.origin, s.v); err != nil {

@@ -1,6 +1,7 @@
 package loss_test
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -264,28 +266,60 @@ func TestLossesInPythonThatFail(t *testing.T) {
 	}
 }
 
-// Losses of Trinity-RFT, as they are, give the derivatives of ours.
+// compatLosses are the losses of Trinity-RFT and ours.
+var compatLosses = map[string]struct {
+	ours string
+	args map[string]any // of both
+	// detached losses have parts that are no function of the log-probabilities: their derivatives are not those of the value.
+	detached bool
+	mixture  bool
+}{
+	"ppo_policy_loss.PPOPolicyLossFn":                          {ours: "ppo"},
+	"cispo_policy_loss.CISPOPolicyLossFn":                      {ours: "cispo", detached: true},
+	"gspo_policy_loss.GSPOLossFn":                              {ours: "gspo", detached: true},
+	"sapo_policy_loss.SAPOPolicyLossFn":                        {ours: "sapo", detached: true},
+	"topr_policy_loss.TOPRPolicyLossFn":                        {ours: "topr", detached: true},
+	"opmd_policy_loss.OPMDPolicyLossFn":                        {ours: "opmd"},
+	"sppo_loss_fn.sPPOPolicyLossFn":                            {ours: "sppo", detached: true},
+	"rec_policy_loss.RECPolicyLossFn":                          {ours: "rec", detached: true},
+	"sft_loss.SFTLossFn":                                       {ours: "sft"},
+	"importance_sampling_policy_loss.ImportanceSamplingLossFn": {ours: "importance_sampling"},
+	"chord_policy_loss.SFTISLossFn":                            {ours: "sft_is", detached: true},
+	"chord_policy_loss.SFTPhiLossFn":                           {ours: "sft_phi", args: map[string]any{"cutoff_prob": 0.5}, detached: true},
+	"mix_policy_loss.MIXPolicyLossFn": {ours: "mix", mixture: true,
+		args: map[string]any{"mu": 0.3, "train_batch_size_usual": 12, "train_batch_size_expert": 4}},
+	"chord_policy_loss.MIXCHORDPolicyLossFn": {ours: "mix_chord", mixture: true, detached: true, args: map[string]any{
+		"mu_warmup_steps": 2, "mu_decay_steps": 4, "mu_peak": 0.8, "mu_valley": 0.1,
+		"train_batch_size_usual": 12, "train_batch_size_expert": 4,
+	}},
+}
+
+// Losses of Trinity-RFT, as they are, give the derivatives of ours, and those of their own values.
 func TestCompatLosses(t *testing.T) {
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	t.Cleanup(bridge.Together())
+	const below = "trinity.algorithm.policy_loss_fn"
+	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")
 	host := trinitytest.Programs(t)
-	for name, class := range map[string]string{
-		"ppo": "ppo_policy_loss.PPOPolicyLossFn", "cispo": "cispo_policy_loss.CISPOPolicyLossFn", "gspo": "gspo_policy_loss.GSPOLossFn",
-		"sapo": "sapo_policy_loss.SAPOPolicyLossFn", "topr": "topr_policy_loss.TOPRPolicyLossFn", "opmd": "opmd_policy_loss.OPMDPolicyLossFn",
-		"sppo": "sppo_loss_fn.sPPOPolicyLossFn", "rec": "rec_policy_loss.RECPolicyLossFn", "sft": "sft_loss.SFTLossFn",
-		"importance_sampling": "importance_sampling_policy_loss.ImportanceSamplingLossFn",
-	} {
-		t.Run(name, func(t *testing.T) {
-			ours, err := loss.PolicyLosses.Build(name)
+	compared := slices.Collect(maps.Keys(compatLosses))
+	trinitytest.EveryClass(t, python, below, append(compared, "dpo_loss.DPOLossFn"), map[string]string{
+		"policy_loss_fn.PolicyLossFn": "abstract", "policy_loss_fn.PolicyLossFnMeta": "the class of classes",
+	})
+	for class, c := range compatLosses {
+		t.Run(c.ours, func(t *testing.T) {
+			ours, err := loss.PolicyLosses.Build(c.ours, c.args)
 			if err != nil {
 				t.Fatal(err)
 			}
-			class, err := buildPython(t, "trinity.algorithm.policy_loss_fn."+class, nil, section)
+			class, err := buildPython(t, below+"."+class, c.args, map[string]any{"interpreter": python})
 			if err != nil {
 				t.Fatal(err)
 			}
 			theirs := openedBy(t, host, class)
 			for seed := range uint64(3) {
 				exps, now := optimizerStep(seed, 16, 64)
+				if c.mixture {
+					demonstrate(exps)
+				}
 				want, w := learnt(t, loss.NewComposite(ours, nil, nil), exps, now, 16)
 				got, m := learnt(t, theirs, exps, now, 16)
 				sameGradient(t, got, want, 1e-6)
@@ -293,13 +327,52 @@ func TestCompatLosses(t *testing.T) {
 					t.Errorf("loss %v, want %v", m["final_loss"], w["final_loss"])
 				}
 				sameBits(t, theirs, exps, now)
+				if !c.detached {
+					sameSlopes(t, theirs, exps, now, got)
+				}
 			}
 		})
 	}
 }
 
+// demonstrate takes from demonstrations what they lack.
+func demonstrate(exps []*trinity.Experience) {
+	for _, e := range exps {
+		if e.IsExpert {
+			e.Advantages, e.Logprobs = nil, nil
+		}
+	}
+}
+
+// sameSlopes compares derivatives by all log-probabilities of a sequence with differences of the loss.
+func sameSlopes(t *testing.T, l *loss.Composite, exps []*trinity.Experience, now []trinity.TokenStats, grads []trinity.TokenGrads) {
+	t.Helper()
+	const h = 0.01
+	for i := range 4 {
+		at := func(h float32) float64 {
+			moved := slices.Clone(now)
+			moved[i].Logprob = slices.Clone(now[i].Logprob)
+			for k, trained := range exps[i].Mask {
+				if trained {
+					moved[i].Logprob[k] += h
+				}
+			}
+			_, m := learnt(t, l, exps, moved, 16)
+			return m["final_loss"]
+		}
+		want, largest := 0.0, 0.0
+		for _, g := range grads[i].Logprob {
+			want, largest = want+float64(g), largest+math.Abs(float64(g))
+		}
+		if got := (at(h) - at(-h)) / (2 * h); math.Abs(got-want) > 0.03*largest {
+			t.Errorf("sequence %d: the loss has the slope %v, and derivatives %v", i, got, want)
+		}
+	}
+}
+
 // A preference loss of Trinity-RFT is ours for a single pair: of several it sums the log-ratios first.
 func TestCompatPairs(t *testing.T) {
+	t.Cleanup(bridge.Together())
 	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
 	ours, err := loss.PolicyLosses.Build("dpo", map[string]any{"beta": 0.3, "label_smoothing": 0.1})
 	if err != nil {
@@ -318,24 +391,6 @@ func TestCompatPairs(t *testing.T) {
 		if math.Abs(m[name]-w[name]) > 1e-5 {
 			t.Errorf("%s is %v, want %v", name, m[name], w[name])
 		}
-	}
-}
-
-// Losses that tell demonstrations apart, or the step, get what they take.
-func TestCompatMixtures(t *testing.T) {
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
-	for _, class := range []string{"mix_policy_loss.MIXPolicyLossFn", "chord_policy_loss.MIXCHORDPolicyLossFn"} {
-		theirs := inPython(t, "trinity.algorithm.policy_loss_fn."+class, nil, section)
-		exps, now := optimizerStep(8, 8, 20)
-		for _, e := range exps {
-			if e.IsExpert {
-				e.Advantages, e.Logprobs = nil, nil
-			}
-		}
-		if _, m := learnt(t, theirs, exps, now, 8); m["final_loss"] == 0 || math.Abs(m["final_loss"]-m["loss"]) > 1e-6 {
-			t.Errorf("%s: %v", class, m)
-		}
-		sameBits(t, theirs, exps, now)
 	}
 }
 
@@ -361,12 +416,11 @@ func termsOf(t *testing.T, host trinity.Host, kl, bonus string, klArgs, bonusArg
 	return c
 }
 
-// sameTerms compares terms in Python with ours.
-func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string) {
+// sameTerms compares a KL and an entropy term in Python with ours.
+func sameTerms(t *testing.T, host trinity.Host, section map[string]any, ours, theirs, ourBonus, bonus string) {
 	t.Helper()
-	host := trinitytest.Programs(t)
 	weight, coef := map[string]any{"kl_coef": 0.3}, map[string]any{"entropy_coef": 0.2}
-	want := termsOf(t, host, ours, "default", weight, coef)
+	want := termsOf(t, host, ours, ourBonus, weight, coef)
 	got := termsOf(t, host, "python", "python", trinitytest.PythonClass(t, theirs, weight, section),
 		trinitytest.PythonClass(t, bonus, coef, section))
 	exps, now := optimizerStep(5, 12, 20)
@@ -390,17 +444,28 @@ func sameTerms(t *testing.T, section map[string]any, ours, theirs, bonus string)
 }
 
 func TestTermsInPython(t *testing.T) {
-	sameTerms(t, nil, "k2", "own_losses.k2", "own_losses.Bonus")
+	sameTerms(t, trinitytest.Programs(t), nil, "k2", "own_losses.k2", "default", "own_losses.Bonus")
 }
 
 func TestCompatTerms(t *testing.T) {
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
-	for ours, theirs := range map[string]string{
-		"k1": "K1Fn", "k2": "K2Fn", "k3": "K3Fn", "low_var_kl": "LowVarKLFn", "abs": "AbsFn", "corrected_k3": "CorrectedK3Fn",
+	t.Cleanup(bridge.Together())
+	python, host := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity"), trinitytest.Programs(t)
+	const kls, bonuses = "trinity.algorithm.kl_fn", "trinity.algorithm.entropy_loss_fn"
+	for _, c := range []struct{ ours, theirs, ourBonus, bonus string }{
+		{"k1", "K1Fn", "default", "DefaultEntropyLossFn"}, {"k2", "K2Fn", "mix", "MixEntropyLossFn"},
+		{"k3", "K3Fn", "none", "DummyEntropyLossFn"}, {"low_var_kl", "LowVarKLFn", "default", "DefaultEntropyLossFn"},
+		{"abs", "AbsFn", "default", "DefaultEntropyLossFn"}, {"corrected_k3", "CorrectedK3Fn", "default", "DefaultEntropyLossFn"},
+		{"none", "DummyKLFn", "default", "DefaultEntropyLossFn"},
 	} {
-		const bonus = "trinity.algorithm.entropy_loss_fn.entropy_loss_fn.DefaultEntropyLossFn"
-		sameTerms(t, section, ours, "trinity.algorithm.kl_fn.kl_fn."+theirs, bonus)
+		section := map[string]any{"interpreter": python}
+		sameTerms(t, host, section, c.ours, kls+".kl_fn."+c.theirs, c.ourBonus, bonuses+".entropy_loss_fn."+c.bonus)
 	}
+	trinitytest.EveryClass(t, python, kls, []string{
+		"kl_fn.K1Fn", "kl_fn.K2Fn", "kl_fn.K3Fn", "kl_fn.LowVarKLFn", "kl_fn.AbsFn", "kl_fn.CorrectedK3Fn", "kl_fn.DummyKLFn",
+	}, map[string]string{"kl_fn.KLFn": "abstract"})
+	trinitytest.EveryClass(t, python, bonuses, []string{
+		"entropy_loss_fn.DefaultEntropyLossFn", "entropy_loss_fn.MixEntropyLossFn", "entropy_loss_fn.DummyEntropyLossFn",
+	}, map[string]string{"entropy_loss_fn.EntropyLossFn": "abstract"})
 }
 
 func TestKLInPythonIsAdaptiveOrNot(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/experience"
@@ -37,8 +39,12 @@ func Experiences(groups []trinity.Group) []map[string]any {
 	return sent
 }
 
-// modelVersion is the entry of an experience's info that classes of Trinity-RFT read: of the weights that sampled it.
-const modelVersion = "model_version"
+// The entries of an experience's info that classes of Trinity-RFT read: the version of the weights that sampled it, and
+// which row it is.
+const (
+	modelVersion = "model_version"
+	taskIndex    = "task_index"
+)
 
 func infoOf(e *trinity.Experience) map[string]any {
 	info := maps.Clone(e.Info)
@@ -47,6 +53,12 @@ func infoOf(e *trinity.Experience) map[string]any {
 	}
 	if _, own := info[modelVersion]; !own {
 		info[modelVersion] = e.Versions[1]
+	}
+	at := strings.LastIndex(e.ID.Task, "/")
+	if _, own := info[taskIndex]; !own {
+		if index, err := strconv.Atoi(e.ID.Task[at+1:]); err == nil && at > 0 {
+			info[taskIndex] = map[string]any{"taskset_id": e.ID.Task[:at], "index": index}
+		}
 	}
 	return info
 }

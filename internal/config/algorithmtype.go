@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -45,32 +46,44 @@ func readsValues(name string) bool {
 
 // ofPython returns the algorithm type that a class describes.
 func ofPython(is *bridge.AlgorithmType) (*trinity.Algorithm, error) {
-	own := struct {
-		RepeatTimes    int            `yaml:"repeat_times"`
-		LossAggMode    string         `yaml:"loss_agg_mode"`
-		Advantage      string         `yaml:"advantage_fn"`
-		AdvantageArgs  map[string]any `yaml:"advantage_fn_args"`
-		PolicyLoss     string         `yaml:"policy_loss_fn"`
-		PolicyLossArgs map[string]any `yaml:"policy_loss_fn_args"`
-		KLPenalty      string         `yaml:"kl_penalty_fn"`
-		KLPenaltyArgs  map[string]any `yaml:"kl_penalty_fn_args"`
-		KLLoss         string         `yaml:"kl_loss_fn"`
-		KLLossArgs     map[string]any `yaml:"kl_loss_fn_args"`
-		Entropy        string         `yaml:"entropy_loss_fn"`
-		EntropyArgs    map[string]any `yaml:"entropy_loss_fn_args"`
-		Strategy       string         `yaml:"sample_strategy"`
-		StrategyArgs   map[string]any `yaml:"sample_strategy_args"`
-	}{RepeatTimes: 1, PolicyLoss: "ppo", KLPenalty: "none", KLLoss: "none", Entropy: "none", Strategy: "default"}
-	if err := yaml.Load(is.Config, &own); err != nil { // YAML contains JSON, and tells whole numbers from others
-		return nil, fmt.Errorf("default_config: %w", err)
+	own := trinity.Algorithm{
+		Schema: is.Schema, GroupSize: 1, PolicyLoss: "ppo", KLPenalty: "none", KLLoss: "none", Entropy: "none", SampleStrategy: "default",
+		Offline: is.Schema != "experience",
 	}
-	if is.Schema != "experience" {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(is.Config, &given); err != nil {
+		return nil, fmt.Errorf("default_config is %.40s: want a dict", is.Config)
+	}
+	for name, to := range map[string]any{
+		"repeat_times": &own.GroupSize, "loss_agg_mode": &own.LossAggMode, "advantage_fn": &own.Advantage,
+		"advantage_fn_args": &own.AdvantageArgs, "policy_loss_fn": &own.PolicyLoss, "policy_loss_fn_args": &own.PolicyLossArgs,
+		"kl_penalty_fn": &own.KLPenalty, "kl_penalty_fn_args": &own.KLPenaltyArgs, "kl_loss_fn": &own.KLLoss, "kl_loss_fn_args": &own.KLLossArgs,
+		"entropy_loss_fn": &own.Entropy, "entropy_loss_fn_args": &own.EntropyArgs,
+		"sample_strategy": &own.SampleStrategy, "sample_strategy_args": &own.SampleStrategyArgs,
+	} {
+		if err := readKey(given[name], to); err != nil {
+			return nil, fmt.Errorf("default_config: %s is %.40s: %w", name, given[name], err)
+		}
+	}
+	if own.GroupSize < 1 {
+		return nil, fmt.Errorf("default_config: repeat_times is %d: want at least 1", own.GroupSize)
+	}
+	if own.Offline {
 		own.Advantage = ""
 	}
-	return &trinity.Algorithm{
-		Schema: is.Schema, GroupSize: own.RepeatTimes, Offline: is.Schema != "experience", LossAggMode: own.LossAggMode,
-		Advantage: own.Advantage, AdvantageArgs: own.AdvantageArgs, PolicyLoss: own.PolicyLoss, PolicyLossArgs: own.PolicyLossArgs,
-		KLPenalty: own.KLPenalty, KLPenaltyArgs: own.KLPenaltyArgs, KLLoss: own.KLLoss, KLLossArgs: own.KLLossArgs,
-		Entropy: own.Entropy, EntropyArgs: own.EntropyArgs, SampleStrategy: own.Strategy, SampleStrategyArgs: own.StrategyArgs,
-	}, nil
+	return &own, nil
+}
+
+// readKey reads a value of default_config, if there is one.
+func readKey(text json.RawMessage, to any) error {
+	if text == nil || yaml.Load(text, to) == nil { // YAML contains JSON, and tells whole numbers from others
+		return nil
+	}
+	switch to.(type) {
+	case *int:
+		return errors.New("want a whole number")
+	case *string:
+		return errors.New("want a text")
+	}
+	return errors.New("want a dict")
 }

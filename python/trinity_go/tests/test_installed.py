@@ -126,7 +126,7 @@ def test_these_tests_with_torch() -> None:
 
 
 TRL = """
-import json
+import asyncio, inspect, json
 from trl import rewards as theirs
 from trinity_go import rewards
 texts = ["The answer is $\\\\frac{1}{2}$", "<think>\\nhalf\\n</think>\\n0.5", "0.25 0.25 0.25 0.25", ""]
@@ -134,6 +134,13 @@ own = {
     "short": theirs.get_soft_overlong_punishment(max_completion_len=8, soft_punish_cache=4),
     "repeated": theirs.get_repetition_penalty_reward(ngram_size=2, max_penalty=-1.0),
 }
+async def later(completions, **kwargs):
+    await asyncio.sleep(0)
+    return theirs.think_format_reward(completions=completions, **kwargs)
+def most(completions, completion_ids, **kwargs):
+    longest = max(map(len, completion_ids))
+    return [len(ids) / longest for ids in completion_ids]
+own |= {"later": later, "most": most}
 __import__("sys").modules["of_mine"] = module = type(json)("of_mine")
 module.__dict__.update(own)
 row = {"solution": "$\\\\frac{1}{2}$"}
@@ -142,18 +149,20 @@ replies = [
     for i, text in enumerate(texts)
 ]
 out = {}
-for name in ("trl.rewards.accuracy_reward", "trl.rewards.think_format_reward", "of_mine.short", "of_mine.repeated"):
-    answers = rewards.reward({"name": name, "args": {}, "replies": replies})["answers"]
+for name in ("trl.rewards.accuracy_reward", "trl.rewards.think_format_reward", "of_mine.short", "of_mine.repeated", "of_mine.later", "of_mine.most"):
+    answers = rewards.reward({"name": name, "args": {}, "replies": replies})
+    answers = (asyncio.run(answers) if inspect.isawaitable(answers) else answers)["answers"]
     function = own.get(name.rpartition(".")[2]) or getattr(theirs, name.rpartition(".")[2])
     completions = [[{"role": "assistant", "content": text}] for text in texts]
     want = function(completions=completions, completion_ids=[r["completion_ids"] for r in replies], solution=[row["solution"]] * 4)
+    want = asyncio.run(want) if inspect.isawaitable(want) else want
     out[name] = [[answer["reward"] for answer in answers], want]
 print(json.dumps(out))
 """
 
 
 def test_functions_of_trl() -> None:
-    """They give the values that they give when they are called."""
+    """They give the values that they give when they are called, also an async one and one that compares a group."""
     done = subprocess.run(
         [PYTHON, "-c", TRL],
         cwd=ROOT,
@@ -163,5 +172,6 @@ def test_functions_of_trl() -> None:
         check=True,
     )
     values = json.loads(done.stdout.splitlines()[-1])
-    assert all(got == want for got, want in values.values()), values
+    assert len(values) == 6 and all(got == want for got, want in values.values()), values
+    assert values["of_mine.most"][0] == [0.0, 1 / 3, 2 / 3, 1.0]  # which compares a group
     assert len({v for got, _ in values.values() for v in got}) > 3

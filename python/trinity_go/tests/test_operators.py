@@ -225,13 +225,24 @@ class InTrainer:
 
 class Unknown(InTrainer):
     def __call__(self, exps: Any, **kwargs: Any) -> Any:
-        return exps.batch["necs"]
+        return exps.batch["position_ids"]
+
+
+class Clips:
+    compute_in_trainer = True
+
+    def __call__(self, exps: Any, **kwargs: Any) -> Any:
+        exps.batch["advantages"] = exps.batch["token_level_rewards"]
+        exps.batch["response_mask"] = exps.batch["response_mask"] * (exps.batch["necs"] < 1)
+        return exps
 
 
 def test_a_batch_of_the_trainer(tmp_path: Path) -> None:
     said = advantages.describe(f"{__name__}.InTrainer", {})
     assert said == {"compute_in_trainer": True, "needs": ["response_mask", "token_level_rewards", "values"]}
-    with pytest.raises(Told, match="reads batch.'necs'., which a run does not have: it has token_level_rewards, "):
+    with pytest.raises(
+        Told, match="reads batch.'position_ids'., which a run does not have: it has token_level_rewards, "
+    ):
         advantages.describe(f"{__name__}.Unknown", {})
     pytest.importorskip("torch")
     streams = {"token_level_rewards": pack([2.0, 0.0]), "values": pack([0.5, 0.0])}
@@ -245,4 +256,15 @@ def test_a_batch_of_the_trainer(tmp_path: Path) -> None:
         }
     )
     assert [list(unpack(e["advantages"])) for e in answer["experiences"]] == [[1.5, 0.0]] * 3
-    assert answer["metrics"] == {"m": 6.0}
+    assert answer["metrics"] == {"m": 6.0} and not any("mask" in e for e in answer["experiences"])
+
+
+def test_a_batch_loses_tokens(tmp_path: Path) -> None:
+    assert advantages.describe(f"{__name__}.Clips", {})["needs"] == ["necs", "response_mask", "token_level_rewards"]
+    pytest.importorskip("torch")
+    streams = {"token_level_rewards": pack([2.0, 1.0]), "necs": pack([1.5, 0.5])}
+    sent = [one | {"streams": streams} for one in SENT]
+    answer = advantages.advantage({"name": f"{__name__}.Clips", "args": {}, "experiences": sent})
+    assert [list(unpack(e["mask"], "b")) for e in answer["experiences"]] == [
+        [0, *list(unpack(one["mask"], "b"))[1:]] for one in SENT
+    ]

@@ -10,12 +10,12 @@ from typing import Any
 
 from . import states
 from .operators import Operator, measured, packed_of
-from .wire import Told, unpack
+from .wire import Told, pack, unpack
 
 # What a batch has, of what the run has. Numbers are [sequences, tokens after the prompt], or [sequences].
 KEYS = (
     "token_level_rewards", "token_level_scores", "response_mask", "attention_mask", "values", "old_log_probs", "ref_log_prob",
-    "rollout_log_probs", "teacher_logprobs", "entropys", "reward_baselines", "responses",
+    "rollout_log_probs", "teacher_logprobs", "entropys", "necs", "reward_baselines", "responses",
 )  # fmt: skip
 _STREAMS = (
     "token_level_rewards",
@@ -25,6 +25,7 @@ _STREAMS = (
     "rollout_log_probs",
     "teacher_logprobs",
     "entropys",
+    "necs",
 )
 
 
@@ -83,14 +84,18 @@ class Advantage(Operator):
         if not hasattr(batch, "batch") or "advantages" not in batch.batch:
             raise Told('it returned no batch with "advantages"')
         edits: list[dict[str, Any]] = [{"index": one["index"]} for one in sent]
-        for name in ("advantages", "returns"):
+        for name in ("advantages", "returns", "response_mask"):
             if name not in batch.batch:
                 continue
             rows = batch.batch[name]
             if len(rows) != len(sent):
                 raise Told(f"{name} have {len(rows)} rows for {len(sent)} sequences")
             for edit, row, one in zip(edits, rows, sent, strict=True):
-                edit[name] = packed_of(row[: len(_mask(one))], name)
+                row = row[: len(_mask(one))]
+                if name != "response_mask":
+                    edit[name] = packed_of(row, name)
+                elif (mask := pack([bool(v) for v in row], "b")) != one["mask"]:
+                    edit["mask"] = mask
         numbers, left_out = measured(metrics)
         return {"experiences": edits, "metrics": numbers, "left_out": left_out}
 
