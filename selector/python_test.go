@@ -1,6 +1,7 @@
 package selector_test
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -83,6 +84,10 @@ func (h *pythonHost) Open(key string, open func(io.Writer) (io.Closer, error)) (
 }
 
 func (h *pythonHost) Say(string) {}
+
+func (*pythonHost) Wait(ctx context.Context, until func(context.Context) error) error {
+	return until(ctx)
+}
 
 // ofPython returns what builds a selector of ownSelector.
 func ofPython(t *testing.T, class string, kwargs map[string]any) func() selector.Selector {

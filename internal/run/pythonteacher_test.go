@@ -67,9 +67,7 @@ func TestAModelThatCannotScore(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.dir, "pupils.py"), pupils)
 	other := filepath.Join(p.dir, "other")
-	if err := os.CopyFS(other, os.DirFS(filepath.Join(p.dir, "model"))); err != nil {
-		t.Fatal(err)
-	}
+	p.teacher(t, "other", 1)
 	var tokenizer map[string]any
 	if err := json.Unmarshal([]byte(read(t, filepath.Join(other, "tokenizer.json"))), &tokenizer); err != nil {
 		t.Fatal(err)
