@@ -79,6 +79,8 @@ type opener struct {
 	open map[string]io.Closer
 }
 
+func (*opener) Wait(ctx context.Context, until func(context.Context) error) error { return until(ctx) }
+
 // pluginLog is what several processes write to at once, as to plugins.log.
 type pluginLog struct {
 	mu   sync.Mutex

@@ -1,6 +1,7 @@
 package trinitytest
 
 import (
+	"context"
 	"io"
 	"slices"
 	"sync"
@@ -45,6 +46,11 @@ func (p *programs) Open(key string, open func(io.Writer) (io.Closer, error)) (io
 	}
 	p.byKey[key], p.all = opened, append(p.all, opened)
 	return opened, nil
+}
+
+// Wait implements [trinity.Host].
+func (*programs) Wait(ctx context.Context, until func(context.Context) error) error {
+	return until(ctx)
 }
 
 // Say implements [trinity.Host].

@@ -17,38 +17,18 @@ import (
 // If there are stages, only they must be right, because the file is then just what the stages share.
 // What is wrong with values is reported alone if the rest of the check would import code of users, which may take minutes.
 func (s *Settled) check(decoding Errors) Errors {
-	errs := decoding.with(s.source.checkValues(valueOf(&s.Config)))
-	if len(errs) > 0 && s.importsCode() {
-		return errs
+	values := valueOf(&s.Config)
+	errs := s.source.checkValues(values)
+	if len(decoding)+len(errs) > 0 && importsCode(values, s.Plugin) {
+		return decoding.with(errs)
 	}
-	return errs.with(s.checkRest())
-}
-
-// importsCode reports whether the check of a plug-in that the configuration names imports code of users.
-func (s *Settled) importsCode() (imports bool) {
-	if !bridge.Asks() {
-		return false
-	}
-	tags.Walk(valueOf(&s.Config), "", func(_, v reflect.Value, f reflect.StructField, _ string) {
-		catalog, ok := registry.Find(f.Tag.Get("plugin"))
-		if !ok || v.Kind() != reflect.String || v.String() == "" {
-			return
-		}
-		plugin, _ := s.Plugin(catalog, v.String(), nil)
-		imports = imports || plugin != v.String()
-	})
-	return imports
-}
-
-func (s *Settled) checkRest() Errors {
-	var errs Errors
 	if len(s.Stages) == 0 {
 		r := report{s.source, &Errors{}, &s.Warnings}
 		s.settle(r)
 		s.settled = []*Settled{s}
 		s.findPlugins(r)
 		s.checkRules(r)
-		return append(errs.with(*r.errs), s.unsupported()...)
+		return decoding.with(append(errs.with(*r.errs), s.unsupported()...))
 	}
 	errs = append(errs, s.checkStageNames()...)
 	errs = append(errs, s.checkHidden()...)
@@ -61,7 +41,23 @@ func (s *Settled) checkRest() Errors {
 	errs = append(errs, s.rewardStages()...)
 	s.settle(report{s.source, &Errors{}, &s.Warnings}) // what it reports is only wrong if a stage uses it
 	s.Warnings = unique(s.Warnings)
-	return errs
+	return decoding.with(errs)
+}
+
+// importsCode reports whether the check of a plug-in that the configuration names imports code of users.
+func importsCode(values reflect.Value, plugin pluginOf) (imports bool) {
+	if !bridge.Asks() {
+		return false
+	}
+	tags.Walk(values, "", func(_, v reflect.Value, f reflect.StructField, _ string) {
+		catalog, ok := registry.Find(f.Tag.Get("plugin"))
+		if !ok || v.Kind() != reflect.String || v.String() == "" {
+			return
+		}
+		found, _ := plugin(catalog, v.String(), nil)
+		imports = imports || found != v.String()
+	})
+	return imports
 }
 
 func (c *Config) checkStageNames() Errors {

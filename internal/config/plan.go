@@ -229,7 +229,9 @@ func (c *Settled) Sources() []string {
 		}
 	}
 	for _, a := range c.Asked {
-		keys = append(keys, a.Key+".model_path")
+		if key := a.Key + ".model_path"; !slices.Contains(keys, key) { // a teacher's is there
+			keys = append(keys, key)
+		}
 	}
 	return keys
 }

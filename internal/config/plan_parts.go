@@ -27,7 +27,7 @@ func (c *planner) steps() {
 	}
 	c.list("tasks", "tasksets", c.mixture())
 	c.list("teacher", "teachers", wordsOf(run.Teachers, Teacher.words))
-	c.list("asks", "asked", wordsOf(run.onlyAsked(), AskedModel.words))
+	c.list("asks", "asked", wordsOf(onlyAsked(run.Asked), AskedModel.words))
 	c.list("reads", "auxiliary", wordsOf(run.Data.Auxiliary, func(b NamedBuffer) string { return b.auxiliaryWords(rows) }))
 	c.list("joins", "inputs", wordsOf(run.Data.Inputs, func(b NamedBuffer) string { return b.inputWords(rows) }))
 	c.list("measures", "measured", wordsOf(run.Data.Measured, func(b NamedBuffer) string { return b.words("eval buffer", rows) }))

@@ -283,8 +283,8 @@ func askedOf(explorer *Explorer, method *Method, w Work) (asked []AskedModel) {
 }
 
 // onlyAsked lists the models that rollouts ask, without teachers.
-func (s *Settled) onlyAsked() []AskedModel {
-	return slices.DeleteFunc(slices.Clone(s.Asked), func(a AskedModel) bool { return a.Teaches })
+func onlyAsked(all []AskedModel) []AskedModel {
+	return slices.DeleteFunc(slices.Clone(all), func(a AskedModel) bool { return a.Teaches })
 }
 
 // words describes the model for a plan.

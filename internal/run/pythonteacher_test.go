@@ -67,9 +67,7 @@ func TestAModelThatCannotScore(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.dir, "pupils.py"), pupils)
 	other := filepath.Join(p.dir, "other")
-	if err := os.CopyFS(other, os.DirFS(filepath.Join(p.dir, "model"))); err != nil {
-		t.Fatal(err)
-	}
+	p.teacher(t, "other", 1)
 	var tokenizer map[string]any
 	if err := json.Unmarshal([]byte(read(t, filepath.Join(other, "tokenizer.json"))), &tokenizer); err != nil {
 		t.Fatal(err)
@@ -78,7 +76,8 @@ func TestAModelThatCannotScore(t *testing.T) {
 	vocabulary["1"], vocabulary["2"] = vocabulary["2"], vocabulary["1"]
 	write(t, filepath.Join(other, "tokenizer.json"), encode(t, tokenizer))
 	for name, c := range map[string]struct{ models, want string }{
-		"external": {externally("http://127.0.0.1:9/v1"), "model judge: refused: it is asked over a chat API (engine_type: external), which scores no tokens"},
+		"external": {externally("http://127.0.0.1:9/v1"),
+			"model judge: refused: it is asked over a chat API (engine_type: external), which scores no tokens"},
 		"other": {"explorer.auxiliary_models=[{name: judge, model_path: " + other + "}]",
 			"has another tokenizer than model.model_path"},
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -29,24 +30,24 @@ type Auxiliary struct {
 }
 
 // checkAsked returns an error unless each model that a plug-in asks is there, and each model that is
-// there is asked. It keeps those models in asked. It reads no weights and sends nothing.
-func (s *Stage) checkAsked() error {
+// there is asked. It returns those models. It reads no weights and sends nothing.
+func checkAsked(s *config.Settled, tasksets []feed.Taskset) (asked []Auxiliary, err error) {
 	var wanted []string
-	for key, needs := range s.asking() {
+	for key, needs := range asking(s, tasksets) {
 		for _, spec := range needs.Askers {
 			if spec.Name == trinity.PolicyAsker {
 				continue
 			}
 			key := key + spec.Arg
 			if spec.Server != nil {
-				if err := hasServer(s.Settled, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
-					return err
+				if err := hasServer(s, serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
+					return nil, err
 				}
 				continue
 			}
-			a, known := AskedBy(s.Settled, spec.Name)
+			a, known := AskedBy(s, spec.Name)
 			if !known {
-				return s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
+				return nil, s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
 					fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
 			}
 			wanted = append(wanted, a.Name)
@@ -58,30 +59,30 @@ func (s *Stage) checkAsked() error {
 		case a.Teaches && !isWanted:
 			continue // only the trainer asks it
 		case a.Teaches && len(a.BaseUrls) > 0:
-			return s.At(a.Key, fmt.Sprintf("a workflow asks the teacher %q, which is behind servers of its own", a.Name),
+			return nil, s.At(a.Key, fmt.Sprintf("a workflow asks the teacher %q, which is behind servers of its own", a.Name),
 				"open it here (set model_path and leave engine_type out), or name no auxiliary_models in workflow_args ([] for a class in Python)")
 		case a.Teaches && a.Dtype != "auto":
-			return s.At(a.Key+".dtype", fmt.Sprintf("a workflow asks the teacher %q with the weights of its file", a.Name), "leave it out")
+			return nil, s.At(a.Key+".dtype", fmt.Sprintf("a workflow asks the teacher %q with the weights of its file", a.Name), "leave it out")
 		case !isWanted:
-			return s.At(a.Key, fmt.Sprintf("no workflow, no reward function and no operator asks the model %q", a.Name),
+			return nil, s.At(a.Key, fmt.Sprintf("no workflow, no reward function and no operator asks the model %q", a.Name),
 				"remove it, or name it in their arguments")
 		}
-		if s.asked = append(s.asked, Auxiliary{AskedModel: a}); !a.External {
+		if asked = append(asked, Auxiliary{AskedModel: a}); !a.External {
 			continue
 		}
-		if err := hasServer(s.Settled, a, "external_model_config.base_url or "+a.ExternalModelConfig.BaseURLEnv); err != nil {
-			return err
+		if err := hasServer(s, a, "external_model_config.base_url or "+a.ExternalModelConfig.BaseURLEnv); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return asked, nil
 }
 
 // asking returns what the plug-ins need that may ask models, by the key of their arguments with a dot after it: workflows,
 // reward functions and operators.
-func (s *Stage) asking() iter.Seq2[string, trinity.Requirements] {
+func asking(s *config.Settled, tasksets []feed.Taskset) iter.Seq2[string, trinity.Requirements] {
 	return func(yield func(string, trinity.Requirements) bool) {
-		for i := range s.Tasksets {
-			for key, needs := range s.Tasksets[i].Needs() {
+		for i := range tasksets {
+			for key, needs := range tasksets[i].Needs() {
 				if !yield(key, needs) {
 					return
 				}
@@ -156,9 +157,9 @@ func Client(a config.AskedModel) *openai.Client {
 }
 
 // locateAsked finds the models of this machine that rollouts ask.
-func (s *Stage) locateAsked(find finder) (err error) {
-	for i := range s.asked {
-		a := &s.asked[i]
+func locateAsked(s *config.Settled, asked []Auxiliary, find finder) (err error) {
+	for i := range asked {
+		a := &asked[i]
 		key := a.Key + ".model_path"
 		if a.External {
 			continue

@@ -65,7 +65,8 @@ func Resolve(cfg *config.Settled) (*Stage, error) {
 			}
 		}
 	}
-	return s, s.checkAsked()
+	s.asked, err = checkAsked(cfg, s.Tasksets)
+	return s, err
 }
 
 // separateAdapter replaces a checkpoint in model.model_path with the model in it, and an adapter with
@@ -176,7 +177,7 @@ func (s *Stage) locate(find finder) (err error) {
 			return err
 		}
 	}
-	if err = s.locateAsked(find); err != nil {
+	if err = locateAsked(s.Settled, s.asked, find); err != nil {
 		return err
 	}
 	s.teacherModels = nil

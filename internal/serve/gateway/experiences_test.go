@@ -179,33 +179,40 @@ func TestExperiencesThatAreRefused(t *testing.T) {
 		`{"turn":3,"reward":1e999}`:       "experiences.reward has a value of another type or out of range",
 		`{"turn":3,"reward":"1"}`:         "experiences.reward has a value of another type",
 		`{"turn":3,"parts":{"reward":1}}`: "parts of call 3: want at most 64 parts, none of them called reward",
-		`{"turn":3,"parts":{"a":1e308,"b":1e308}}`:                      "parts of call 3: the sum of the parts is too large a number",
-		`{"turn":3,"metrics":{"a b":1}}`:                                `metrics of call 3: one is called \"a b\": want a letter`,
-		`{"turn":3,"metrics":{"reward":1}}`:                             "metrics of call 3: want at most 64, none of them called reward, response_length",
-		`{"turn":3,"metrics":{"untrained_token_count":0}}`:              "environment_length, untrained_token_count",
-		`{"turn":3,"metrics":{"a":null},"learn":[[0,5]]}`:               `\"a\" is null: leave it out`,
-		`{"turn":3,"parts":{"a":null}}`:                                 `\"a\" is null: leave it out`,
-		`{"turn":3,"parts":{"a":"b"}}`:                                  `experiences.parts has a value of another type`,
-		`{"turn":3,"metrics":[1]}`:                                      `experiences.metrics has a value of another type`,
-		`{"turn":3,"truncated":"yes"}`:                                  `truncated of call 3 is \"yes\"; want one of`,
-		`{"turn":3,"learn":"AA=="}`:                                     "experiences.learn has a value of another type",
-		`{"turn":3,"learn":[3]}`:                                        "experiences.learn has a value of another type",
-		`{"turn":3,"learn":[[0]]}`:                                      "learn of call 3: range 0 is [0]; want [from, to]",
-		`{"turn":3,"learn":[[2,1]]}`:                                    "range 0 is [2 1]",
-		`{"turn":3,"learn":[[-1,1]]}`:                                   "range 0 is [-1 1]",
-		`{"turn":3,"learn":[[2,3],[1,2]]}`:                              "range 1 is [1 2]; want [from, to], 3 or more and not falling",
-		`{"turn":3,"learn":[[0,9]]}`:                                    "experiences: learn of call 3 names token 4, which the policy did not sample",
-		`{"turn":3,"learn":[[0,999]]}`:                                  "learn of call 3 ends at token 999, and its response has 56",
-		`{"turn":0,"teacher_logprobs":[-1]}`:                            "teacher_logprobs of call 0 are 1, and its response has 4 tokens: want one for each",
-		`{"turn":0,"teacher_logprobs":[]}`:                              "teacher_logprobs of call 0 are 0, and",
-		`{"turn":0,"teacher_logprobs":[-1,null,-1,-1]}`:                 "teacher_logprobs of call 0 are null at token 1, which is learnt",
-		`{"turn":0,"learn":[[2,3]],"teacher_logprobs":[-1,-1,null,-1]}`: "are null at token 2",
-		`{"turn":0,"teacher_logprobs":[-1,NaN,-1,-1]}`:                  "JSON has no number NaN",
-		`{"turn":0,"teacher_logprobs":[-1,-1e39,-1,-1]}`:                "teacher_logprobs has a value of another type or out of range",
-		`{"turn":4,"info":5}`:                                           "experiences.info has a value of another type",
+		`{"turn":3,"parts":{"a":1e308,"b":1e308}}`:         "parts of call 3: the sum of the parts is too large a number",
+		`{"turn":3,"metrics":{"a b":1}}`:                   `metrics of call 3: one is called \"a b\": want a letter`,
+		`{"turn":3,"metrics":{"reward":1}}`:                "metrics of call 3: want at most 64, none of them called reward, response_length",
+		`{"turn":3,"metrics":{"untrained_token_count":0}}`: "environment_length, untrained_token_count",
+		`{"turn":3,"metrics":{"a":null},"learn":[[0,5]]}`:  `\"a\" is null: leave it out`,
+		`{"turn":3,"parts":{"a":null}}`:                    `\"a\" is null: leave it out`,
+		`{"turn":3,"parts":{"a":"b"}}`:                     `experiences.parts has a value of another type`,
+		`{"turn":3,"metrics":[1]}`:                         `experiences.metrics has a value of another type`,
+		`{"turn":3,"truncated":"yes"}`:                     `truncated of call 3 is \"yes\"; want one of`,
+		`{"turn":3,"learn":"AA=="}`:                        "experiences.learn has a value of another type",
+		`{"turn":3,"learn":[3]}`:                           "experiences.learn has a value of another type",
+		`{"turn":3,"learn":[[0]]}`:                         "learn of call 3: range 0 is [0]; want [from, to]",
+		`{"turn":3,"learn":[[2,1]]}`:                       "range 0 is [2 1]",
+		`{"turn":3,"learn":[[-1,1]]}`:                      "range 0 is [-1 1]",
+		`{"turn":3,"learn":[[2,3],[1,2]]}`:                 "range 1 is [1 2]; want [from, to], 3 or more and not falling",
+		`{"turn":3,"learn":[[0,9]]}`:                       "experiences: learn of call 3 names token 4, which the policy did not sample",
+		`{"turn":3,"learn":[[0,999]]}`:                     "learn of call 3 ends at token 999, and its response has 56",
+		`{"turn":4,"info":5}`:                              "experiences.info has a value of another type",
 	} {
 		status, text := e.ask("/experiences", `{"experiences":[`+posted+`]}`)
 		if status != http.StatusBadRequest || !strings.Contains(text, want) || strings.Contains(text, `\n`) || strings.Contains(text, "Go ") {
+			t.Errorf("%s: %d %s, want %s", posted, status, text, want)
+		}
+	}
+	for posted, want := range map[string]string{
+		`"teacher_logprobs":[-1]`:                            "are 1, and its response has 4 tokens: want one for each",
+		`"teacher_logprobs":[]`:                              "teacher_logprobs of call 0 are 0, and",
+		`"teacher_logprobs":[-1,null,-1,-1]`:                 "teacher_logprobs of call 0 are null at token 1, which is learnt",
+		`"learn":[[2,3]],"teacher_logprobs":[-1,-1,null,-1]`: "are null at token 2",
+		`"teacher_logprobs":[-1,NaN,-1,-1]`:                  "JSON has no number NaN",
+		`"teacher_logprobs":[-1,-1e39,-1,-1]`:                "teacher_logprobs has a value of another type or out of range",
+	} {
+		status, text := e.ask("/experiences", `{"experiences":[{"turn":0,`+posted+`}]}`)
+		if status != http.StatusBadRequest || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s, want %s", posted, status, text, want)
 		}
 	}

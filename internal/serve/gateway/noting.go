@@ -36,14 +36,14 @@ func (m noting) Text(prompt []int32) (*openai.Call, error) { return m.note(m.Mod
 func (m noting) note(call *openai.Call, err error) (*openai.Call, error) {
 	begun := m.session.begin(0)
 	if err != nil {
-		m.session.noteCall(begun, m.kind, err)
+		m.noteCall(begun, err)
 		return nil, err
 	}
 	sample := call.Sample
 	call.Sample = func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
 		replies, err := sample(ctx, p)
 		if ctx.Err() == nil { // else the client has given the call up
-			m.session.noteCall(begun, m.kind, err)
+			m.noteCall(begun, err)
 		}
 		return replies, err
 	}
@@ -52,12 +52,13 @@ func (m noting) note(call *openai.Call, err error) (*openai.Call, error) {
 
 // noteCall notes the outcome of a call that began at a time of the session's clock. A success excuses the failures before
 // the call began.
-func (s *session) noteCall(begun int, kind trinity.FailureKind, err error) {
+func (m noting) noteCall(begun int, err error) {
+	s := m.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clock++
 	if err != nil {
-		s.refused, s.refusedAt = &trinity.RolloutError{Kind: kindOf(err, kind), Err: err}, s.clock
+		s.refused, s.refusedAt = &trinity.RolloutError{Kind: kindOf(err, m.kind), Err: err}, s.clock
 	} else if s.refusedAt < begun {
 		s.refused = nil
 	}

@@ -113,7 +113,7 @@ func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 		if err := decode(data, &in); err != nil {
 			return nil, err
 		}
-		of, kind, err := s.scorer(in.Model)
+		of, kind, err := g.scorer(s, in.Model)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 		s.stopIfBroken(err)
 		s.mu.Unlock()
 		if r.Context().Err() == nil {
-			s.noteCall(begun, kind, err)
+			noting{session: s, kind: kind}.noteCall(begun, err)
 		}
 		switch {
 		case errors.Is(err, trinity.ErrNoRoom):
@@ -146,7 +146,7 @@ func (g *Gateway) scoreTokens(w http.ResponseWriter, r *http.Request) {
 }
 
 // scorer returns the model of a name, which scores tokens, and the kind of its failures; "" is the policy.
-func (s *session) scorer(name string) (of scorer, kind trinity.FailureKind, err error) {
+func (*Gateway) scorer(s *session, name string) (of scorer, kind trinity.FailureKind, err error) {
 	if name == "" {
 		return s.model, trinity.FailedAgent, nil
 	}

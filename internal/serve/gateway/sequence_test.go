@@ -164,7 +164,8 @@ func TestTokensAreScoredByATeacher(t *testing.T) {
 			t.Errorf("%d calls, recorded %s", r.Calls, got)
 		}
 	}
-	e := open(t, trinity.EndpointOptions{Models: map[string]trinity.Asker{"*": nil, "big": &teacher{why: &trinity.EngineError{Err: errors.New("dead")}}}})
+	dead := &teacher{why: &trinity.EngineError{Err: errors.New("dead")}}
+	e := open(t, trinity.EndpointOptions{Models: map[string]trinity.Asker{"*": nil, "big": dead}})
 	if status, text := e.ask("/logprobs", `{"tokens":[1,2],"model":"big"}`); status != 500 || !strings.Contains(text, "dead") {
 		t.Errorf("%d %s", status, text)
 	}

@@ -168,13 +168,33 @@ def missing(completion: str, anwser: str) -> float:
     return 0
 
 
+class Columns:
+    def __init__(self, colour: int) -> None:
+        self.colour = colour
+
+    def __call__(self, completion: str, size: int, row: dict[str, object], more: int = 1) -> float:
+        return 0
+
+
+def grouped(completions: list[object], trainer_state: object, colour: list[str], **columns: object) -> list[float]:
+    return []
+
+
 def test_describe() -> None:
     assert rewards.describe(f"{__name__}.Weighed", {"weight": 1}) == {
         "doc": "Scores with a weight.",
         "signature": "(self, response: 'str', truth: 'str', prompt: 'str') -> 'dict[str, float]'",
         "is_class": True,
         "takes_group": False,
+        "needs": [],
     }
+    for name, args, needs in (
+        ("missing", {}, ["anwser"]),
+        ("missing", {"anwser": "3"}, []),
+        ("Columns", {"colour": 1}, ["size"]),
+        ("grouped", {}, ["colour"]),
+    ):
+        assert rewards.describe(f"{__name__}.{name}", args)["needs"] == needs
 
 
 def test_classes_of_trinity_rft(tmp_path: Path) -> None:
