@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -35,24 +36,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func programWheel(t *testing.T) (name string, data []byte) {
-	t.Helper()
-	self, err := os.Executable()
+var ownWheel = sync.OnceValues(func() (name string, data []byte) {
+	self, _ := os.Executable()
+	name, data, err := ProgramWheel(self, runtime.GOOS+"_"+runtime.GOARCH)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	name, data, err = ProgramWheel(self, runtime.GOOS+"_"+runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return name, data
+})
+
+func TestProgramWheel(t *testing.T) {
+	_, data := ownWheel()
+	self, _ := os.Executable()
 	if _, again, err := ProgramWheel(self, ""); err != nil || !bytes.Equal(data, again) {
 		t.Error("a second wheel has other bytes", err)
 	}
-	return name, data
-}
-
-func TestProgramWheel(t *testing.T) {
-	_, data := programWheel(t)
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +208,7 @@ func TestProgramIsInstalled(t *testing.T) {
 	if err != nil || exec.Command(python, "-m", "venv", venv).Run() != nil {
 		missing(t, "there is no python3 with venv")
 	}
-	name, data := programWheel(t)
+	name, data := ownWheel()
 	wheel := filepath.Join(dir, name)
 	if err := os.WriteFile(wheel, data, 0o600); err != nil {
 		t.Fatal(err)

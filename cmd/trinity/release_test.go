@@ -24,7 +24,7 @@ import (
 const limit = 55_000_000
 
 // wheelLimit is the most that a wheel of the program may have, bytes.
-const wheelLimit = 20 << 20
+const wheelLimit = 20_000_000
 
 // root is the repository's root.
 const root = "../.."
