@@ -139,7 +139,7 @@ func TestOperatorsInPythonThatFail(t *testing.T) {
 
 func TestCompatOperators(t *testing.T) {
 	host := trinitytest.Programs(t)
-	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := args{"interpreter": trinitytest.CompatPython(t)}
 	for class, c := range map[string]struct {
 		own  args
 		want string

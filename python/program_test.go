@@ -46,7 +46,7 @@ var ownWheel = sync.OnceValues(func() (name string, data []byte) {
 })
 
 func TestProgramWheel(t *testing.T) {
-	_, data := ownWheel()
+	name, data := ownWheel()
 	self, _ := os.Executable()
 	if _, again, err := ProgramWheel(self, ""); err != nil || !bytes.Equal(data, again) {
 		t.Error("a second wheel has other bytes", err)
@@ -94,12 +94,45 @@ func TestProgramWheel(t *testing.T) {
 			t.Errorf("the wheel depends on others: %s", line)
 		}
 	}
-	if !bytes.Contains(list, []byte(`"purl": "pkg:golang/std@`+strings.TrimPrefix(runtime.Version(), "go"))) {
-		t.Errorf("the list of modules is %s", list)
+	checkRecord(t, z, strings.Join(strings.Split(name, "-")[:2], "-")+".dist-info/")
+	program, err := buildinfo.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := components(t, list), modulesOf(program); !slices.Equal(got, want) {
+		t.Errorf("the list of modules is %s, want %s", got, want)
 	}
 	if whole, err := os.ReadFile("../LICENSE"); err != nil || !bytes.Equal(whole, licence) {
 		t.Error("the wheel has another licence", err)
 	}
+}
+
+// modulesOf returns what a program is made of as go version -m says it, but for the program itself.
+func modulesOf(info *buildinfo.BuildInfo) []string {
+	all := []string{"std@" + strings.TrimPrefix(info.GoVersion, "go")}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		all = append(all, m.Path+"@"+m.Version)
+	}
+	return all
+}
+
+// components returns the modules in a list of them.
+func components(t *testing.T, list []byte) (all []string) {
+	t.Helper()
+	var text struct {
+		Format     string `json:"bomFormat"`
+		Components []struct{ PURL string }
+	}
+	if err := json.Unmarshal(list, &text); err != nil || text.Format != "CycloneDX" {
+		t.Fatal(err, string(list))
+	}
+	for _, c := range text.Components {
+		all = append(all, strings.TrimPrefix(c.PURL, "pkg:golang/"))
+	}
+	return all
 }
 
 // What this package reads of a program is what debug/buildinfo reads.

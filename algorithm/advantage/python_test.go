@@ -116,7 +116,7 @@ func TestAdvantagesInPython(t *testing.T) {
 // Advantages of Trinity-RFT, as they are, equal ours.
 func TestCompatAdvantages(t *testing.T) {
 	host := trinitytest.Programs(t)
-	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := args{"interpreter": trinitytest.CompatPython(t)}
 	for name, class := range map[string]string{
 		"grpo": "grpo_advantage.GRPOGroupedAdvantage", "opmd": "opmd_advantage.OPMDGroupAdvantage", "rec": "rec_advantage.RECGroupedAdvantage",
 		"asymre": "asymre_advantage.ASYMREGroupAdvantage", "rloo": "rloo_advantage.RLOOAdvantageFn", "ppo": "ppo_advantage.PPOAdvantageFn",

@@ -284,7 +284,7 @@ func TestLossesInPythonThatFail(t *testing.T) {
 
 // Losses of Trinity-RFT, as they are, give the derivatives of ours.
 func TestCompatLosses(t *testing.T) {
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := map[string]any{"interpreter": trinitytest.CompatPython(t)}
 	host := trinitytest.Programs(t)
 	for name, class := range map[string]string{
 		"ppo": "ppo_policy_loss.PPOPolicyLossFn", "cispo": "cispo_policy_loss.CISPOPolicyLossFn", "gspo": "gspo_policy_loss.GSPOLossFn",
@@ -318,7 +318,7 @@ func TestCompatLosses(t *testing.T) {
 
 // A preference loss of Trinity-RFT is ours for a single pair: of several it sums the log-ratios first.
 func TestCompatPairs(t *testing.T) {
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := map[string]any{"interpreter": trinitytest.CompatPython(t)}
 	ours, err := loss.PolicyLosses.Build("dpo", map[string]any{"beta": 0.3, "label_smoothing": 0.1})
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestCompatPairs(t *testing.T) {
 
 // Losses that tell demonstrations apart, or the step, get what they take.
 func TestCompatMixtures(t *testing.T) {
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := map[string]any{"interpreter": trinitytest.CompatPython(t)}
 	for _, class := range []string{"mix_policy_loss.MIXPolicyLossFn", "chord_policy_loss.MIXCHORDPolicyLossFn"} {
 		theirs := inPython(t, "trinity.algorithm.policy_loss_fn."+class, nil, section)
 		exps, now := optimizerStep(8, 8, 20)
@@ -427,7 +427,7 @@ func TestTermsInPython(t *testing.T) {
 
 func TestCompatTerms(t *testing.T) {
 	bridge.Allow(func(string) {})
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := map[string]any{"interpreter": trinitytest.CompatPython(t)}
 	for ours, theirs := range map[string]string{
 		"k1": "K1Fn", "k2": "K2Fn", "k3": "K3Fn", "low_var_kl": "LowVarKLFn", "abs": "AbsFn", "corrected_k3": "CorrectedK3Fn",
 	} {
