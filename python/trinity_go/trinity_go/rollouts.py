@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import inspect
 import json
-import logging
 import math
 import random
 import sys
@@ -28,8 +27,6 @@ from .compat.workflows import REWARD_FUNCTIONS, Workflow
 from .compat.workflows import Task as _Task
 from .describe import needs_places, parameters
 from .wire import Told, number_of
-
-_log = logging.getLogger("trinity_go.rollouts")
 
 # What a function may take beside workflow_args.
 OFFERED = {
@@ -149,7 +146,6 @@ def rollout(question: dict[str, Any]) -> Any:
 at_once = 64  # rollouts in flight in this process; the worker sets it
 _kept: dict[tuple[names.Asker, str], list[Any]] = {}  # instances that nobody uses
 _lock = threading.Lock()
-_told: set[str] = set()
 
 
 class _Rollouts:
@@ -400,16 +396,7 @@ _DEPTH = 6  # of attributes in which clients are looked for
 def _seed(seed: int) -> None:
     """Seed the generators of random numbers, where one rollout at a time uses them."""
     if at_once > 1:
-        with _lock:
-            first = "seed" not in _told
-            _told.add("seed")
-        if first:
-            _log.info(
-                "up to %d rollouts are in flight in this process: task.seed is the only seed of theirs. With "
-                "python.concurrency 1, random, numpy.random and torch are seeded with it",
-                at_once,
-            )
-        return
+        return  # the run's log says it
     random.seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)
