@@ -12,8 +12,8 @@ from types import CodeType
 from typing import Any, Protocol
 
 from . import names
-from .classes import check_function, kept, library_of, make
-from .describe import parameters
+from .classes import kept, library_of, make
+from .describe import check_names, parameters
 from .operators import check_of, measured
 from .wire import Told, number_of, pack, type_of, unpack
 
@@ -68,7 +68,7 @@ class Loss:
         else:
             self.call = self.target
             self.takes, self.takes_all = parameters(self.target)
-            check_function(name, self.target, args, OFFERED)
+            check_names(name, self.target, args, OFFERED)
             self.fixed = dict(args)
             self.takes = {n: p for n, p in self.takes.items() if n not in args}
         # Classes of Trinity-RFT get everything by name, and only what they select.
@@ -356,7 +356,7 @@ class KL:
                 raise Told(f"{name} has no method calculate_kl(logprob, ref_logprob, old_logprob)")
             self.call: Any = made.calculate_kl
         else:
-            check_function(name, self.target, args, OFFERED)
+            check_names(name, self.target, args, OFFERED)
             self.call, self.fixed = self.target, dict(args)
         takes, takes_all = parameters(self.call)
         self.takes = {n: p for n, p in takes.items() if n not in self.fixed} | (

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import names
-from .classes import check_function, kept, make
+from .classes import kept, make
 from .compat.experience import EID, Experience
-from .describe import parameters
+from .describe import check_names, parameters
 from .wire import Told, number_of, pack, plain, type_of, unpack
 
 _log = logging.getLogger("trinity_go.operators")
@@ -42,7 +42,7 @@ class Operator:
                 self.made.set_auxiliary_model({})
         else:
             first = next(iter(parameters(self.target)[0]), "exps")
-            check_function(name, self.target, args, [first])
+            check_names(name, self.target, args, [first])
             self.call = functools.partial(self.target, **args)
         self._check_call()
 

@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import names, said
-from .classes import check_function
 from .compat import experience as exp
 from .compat.http import ModelError, ask
 from .compat.models import ModelWrapper
 from .compat.rewards import RewardFn
 from .compat.workflows import REWARD_FUNCTIONS, Workflow
 from .compat.workflows import Task as _Task
-from .describe import needs_places, parameters
+from .describe import check_names, needs_places, parameters
 from .wire import Told, number_of
 
 # What a function may take beside workflow_args.
@@ -127,7 +126,7 @@ STEP_WISE = (
 def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
     if needs_places(target):
         raise Told(f"{name} takes a parameter by its place alone: a function is called by the names of its parameters")
-    check_function(name, target, args, OFFERED)
+    check_names(name, target, args, OFFERED)
     for p in parameters(target)[0].values():
         if p.default is p.empty and p.name not in args and p.name not in OFFERED:
             raise Told(
