@@ -56,6 +56,9 @@ func (p *Plugins) interpreter() string {
 			}
 		}
 	}
+	if runtime.GOOS == "windows" { // python3 is an alias of its shop there
+		return "python"
+	}
 	return "python3"
 }
 
