@@ -38,7 +38,8 @@ func CompatPython(t testing.TB, modules ...string) string {
 	t.Helper()
 	const variable = "TRINITY_COMPAT_PYTHON"
 	if os.Getenv(variable) == "" && EffortFor() == Heavy {
-		t.Fatal("TRINITY_HEAVY=1 requires " + variable + ": bash .ci/python bench/peers/requirements-compat.txt trinity-rft==0.6.0 installs and prints it")
+		t.Fatal("TRINITY_HEAVY=1 requires " + variable + ", which this prints: " +
+			"bash .ci/python bench/peers/requirements-compat.txt trinity-rft==0.6.0")
 	}
 	return Python(t, variable, append([]string{"torch", "trinity"}, modules...)...)
 }

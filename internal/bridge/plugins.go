@@ -57,7 +57,7 @@ func (p *Plugins) interpreter() string {
 		}
 	}
 	if runtime.GOOS == "windows" { // python3 is an alias of its shop there
-		return "python"
+		return "python.exe"
 	}
 	return "python3"
 }
