@@ -30,7 +30,7 @@ func TestPythonExamples(t *testing.T) {
 
 // The script with rewards in the form of TRL trains with a Python that has trl, torch and trinity-rft.
 func TestCompatScript(t *testing.T) {
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trl", "torch", "trinity")
+	python := trinitytest.CompatPython(t, "trl")
 	rises(t, python, builtProgram(t), "python/trl_rewards.py")
 }
 

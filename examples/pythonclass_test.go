@@ -58,7 +58,7 @@ func TestPluginDirLearns(t *testing.T) {
 
 // The class of a plugin directory runs in a Python with trinity-rft, whose names it does not get.
 func TestCompatPluginDir(t *testing.T) {
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity")
+	python := trinitytest.CompatPython(t)
 	if rewards := pluginDirRewards(t, "python.interpreter="+python, "buffer.total_steps=4"); len(rewards) != 4 {
 		t.Errorf("%d steps, want 4", len(rewards))
 	}

@@ -51,7 +51,7 @@ type answered struct {
 // SimpleWorkflow of Trinity-RFT with its MathRewardFn explores what simple_workflow with math_reward does: the same tokens with the
 // same bits of log-probabilities, and the same rewards but for the forms that docs/reference/algorithms.md names.
 func TestCompatSimpleWorkflow(t *testing.T) {
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity", "math_verify", "openai")
+	python := trinitytest.CompatPython(t, "math_verify", "openai")
 	model := os.Getenv("TRINITY_SMOLLM2_GGUF")
 	if model == "" {
 		t.Skip("needs SmolLM2-135M-Instruct: set TRINITY_SMOLLM2_GGUF to the GGUF file")

@@ -153,7 +153,7 @@ func compatStep() []trinity.Group {
 func TestCompatOperators(t *testing.T) {
 	t.Cleanup(bridge.Together())
 	host := trinitytest.Programs(t)
-	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := args{"interpreter": trinitytest.CompatPython(t)}
 	const below = "trinity.buffer.operators"
 	shaping := args{"reward_shaping_configs": []any{
 		map[string]any{"stats_key": "quality", "op_type": "ADD", "weight": 0.5},

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -35,24 +36,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func programWheel(t *testing.T) (name string, data []byte) {
-	t.Helper()
-	self, err := os.Executable()
+var ownWheel = sync.OnceValues(func() (name string, data []byte) {
+	self, _ := os.Executable()
+	name, data, err := ProgramWheel(self, runtime.GOOS+"_"+runtime.GOARCH)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	name, data, err = ProgramWheel(self, runtime.GOOS+"_"+runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return name, data
+})
+
+func TestProgramWheel(t *testing.T) {
+	name, data := ownWheel()
+	self, _ := os.Executable()
 	if _, again, err := ProgramWheel(self, ""); err != nil || !bytes.Equal(data, again) {
 		t.Error("a second wheel has other bytes", err)
 	}
-	return name, data
-}
-
-func TestProgramWheel(t *testing.T) {
-	_, data := programWheel(t)
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
@@ -96,12 +94,45 @@ func TestProgramWheel(t *testing.T) {
 			t.Errorf("the wheel depends on others: %s", line)
 		}
 	}
-	if !bytes.Contains(list, []byte(`"purl": "pkg:golang/std@`+strings.TrimPrefix(runtime.Version(), "go"))) {
-		t.Errorf("the list of modules is %s", list)
+	checkRecord(t, z, strings.Join(strings.Split(name, "-")[:2], "-")+".dist-info/")
+	program, err := buildinfo.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := components(t, list), modulesOf(program); !slices.Equal(got, want) {
+		t.Errorf("the list of modules is %s, want %s", got, want)
 	}
 	if whole, err := os.ReadFile("../LICENSE"); err != nil || !bytes.Equal(whole, licence) {
 		t.Error("the wheel has another licence", err)
 	}
+}
+
+// modulesOf returns what a program is made of as go version -m says it, but for the program itself.
+func modulesOf(info *buildinfo.BuildInfo) []string {
+	all := []string{"std@" + strings.TrimPrefix(info.GoVersion, "go")}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		all = append(all, m.Path+"@"+m.Version)
+	}
+	return all
+}
+
+// components returns the modules in a list of them.
+func components(t *testing.T, list []byte) (all []string) {
+	t.Helper()
+	var text struct {
+		Format     string `json:"bomFormat"`
+		Components []struct{ PURL string }
+	}
+	if err := json.Unmarshal(list, &text); err != nil || text.Format != "CycloneDX" {
+		t.Fatal(err, string(list))
+	}
+	for _, c := range text.Components {
+		all = append(all, strings.TrimPrefix(c.PURL, "pkg:golang/"))
+	}
+	return all
 }
 
 // What this package reads of a program is what debug/buildinfo reads.
@@ -210,7 +241,7 @@ func TestProgramIsInstalled(t *testing.T) {
 	if err != nil || exec.Command(python, "-m", "venv", venv).Run() != nil {
 		missing(t, "there is no python3 with venv")
 	}
-	name, data := programWheel(t)
+	name, data := ownWheel()
 	wheel := filepath.Join(dir, name)
 	if err := os.WriteFile(wheel, data, 0o600); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package python
 import (
 	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -224,7 +223,7 @@ var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 func (w *wheel) zip() ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	z.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return flate.NewWriter(out, flate.BestCompression) })
+	z.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return newDeflater(out), nil })
 	for _, file := range w.files {
 		head := &zip.FileHeader{Name: file.name, Method: zip.Deflate, Modified: epoch}
 		head.SetMode(file.mode)

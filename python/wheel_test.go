@@ -35,18 +35,7 @@ func TestWheel(t *testing.T) {
 	for _, f := range z.File {
 		texts[f.Name] = string(unzipped(t, f))
 	}
-	var record string
-	for _, f := range z.File {
-		if f.Name == info+"RECORD" {
-			record += f.Name + ",,\n"
-			continue
-		}
-		sum := sha256.Sum256([]byte(texts[f.Name]))
-		record += fmt.Sprintf("%s,sha256=%s,%d\n", f.Name, base64.RawURLEncoding.EncodeToString(sum[:]), len(texts[f.Name]))
-	}
-	if texts[info+"RECORD"] != record {
-		t.Errorf("RECORD is\n%s\nwant\n%s", texts[info+"RECORD"], record)
-	}
+	checkRecord(t, z, info)
 	for file, want := range map[string]string{
 		"trinity_worker/__init__.py": fmt.Sprintf("\nPROTOCOL = %d\n", Protocol), "trinity_worker/py.typed": "",
 		info + "METADATA": "\nVersion: " + version + "\n", info + "WHEEL": "Tag: py3-none-any",
@@ -54,6 +43,24 @@ func TestWheel(t *testing.T) {
 		if text, ok := texts[file]; !ok || !strings.Contains(text, want) {
 			t.Errorf("%s is %q, want %q in it", file, text, want)
 		}
+	}
+}
+
+// checkRecord compares a wheel's files with its list of them, which has the digest of each.
+func checkRecord(t *testing.T, z *zip.Reader, info string) {
+	t.Helper()
+	var want, got string
+	for _, f := range z.File {
+		if data := unzipped(t, f); f.Name == info+"RECORD" {
+			got = string(data)
+			want += f.Name + ",,\n"
+		} else {
+			sum := sha256.Sum256(data)
+			want += fmt.Sprintf("%s,sha256=%s,%d\n", f.Name, base64.RawURLEncoding.EncodeToString(sum[:]), len(data))
+		}
+	}
+	if got != want {
+		t.Errorf("RECORD is\n%s\nwant\n%s", got, want)
 	}
 }
 

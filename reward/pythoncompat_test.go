@@ -53,7 +53,7 @@ var otherForms = map[string]string{
 func TestCompatMathReward(t *testing.T) {
 	t.Cleanup(bridge.Together())
 	bridge.Allow(func(string) {})
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity", "math_verify")
+	python := trinitytest.CompatPython(t, "math_verify")
 	data, err := os.ReadFile("../../shared/data/gsm8k/test.jsonl")
 	if err != nil {
 		t.Skip("shared/data/gsm8k is not beside the repository")

@@ -123,3 +123,15 @@ func AllowPython(t testing.TB) {
 		Missing(t, "there is no python3")
 	}
 }
+
+// CompatPython returns the Python of tests with classes of Trinity-RFT as they are, or calls [Missing]. They are required
+// every night, so with TRINITY_HEAVY=1 they fail without it.
+func CompatPython(t testing.TB, modules ...string) string {
+	t.Helper()
+	const variable = "TRINITY_COMPAT_PYTHON"
+	if os.Getenv(variable) == "" && EffortFor() == Heavy {
+		t.Fatal("TRINITY_HEAVY=1 requires " + variable + ", which this prints: " +
+			"bash .ci/python bench/peers/requirements-compat.txt trinity-rft==0.6.0")
+	}
+	return Python(t, variable, append([]string{"torch", "trinity"}, modules...)...)
+}

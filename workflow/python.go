@@ -1,12 +1,14 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
@@ -145,16 +147,41 @@ func (p *pythonWorkflow) places(host trinity.Host) (places, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := host.Open("workflow python "+string(key), func(io.Writer) (io.Closer, error) { return make(places, most), nil })
+	opened, err := host.Open("workflow python "+string(key), func(log io.Writer) (io.Closer, error) {
+		if at := p.Python.Concurrency; at > 1 {
+			fmt.Fprintf(log, "up to %d rollouts are in flight in a process: task.seed is the only seed of theirs. With "+
+				"python.concurrency 1, random, numpy.random and torch are seeded with it\n", at)
+		}
+		return make(places, most), nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	return opened.(places), nil
 }
 
+// toolLoop is the rollout with tools, which is no code of users.
+const toolLoop = "trinity_go.tools.play"
+
+// who returns the name of what users have written: the class, or the environment or tools of a rollout with tools.
+func (p *pythonWorkflow) who() string {
+	if strings.TrimPrefix(p.Class, "caller:") != toolLoop {
+		return p.Class
+	}
+	if world, _ := p.Args["environment"].(string); world != "" {
+		return world
+	}
+	tools, _ := p.Args["tools"].([]any)
+	var names []string
+	for _, tool := range tools {
+		names = append(names, fmt.Sprint(tool))
+	}
+	return cmp.Or(strings.Join(names, ", "), p.Class)
+}
+
 // failure returns the failure of a rollout by the error of a question. A deadline that has passed keeps its kind.
 func (p *pythonWorkflow) failure(ctx context.Context, err error) error {
-	err = fmt.Errorf("%s: %w", p.Class, err)
+	err = fmt.Errorf("%s: %w", p.who(), err)
 	kind := trinity.FailedAgent
 	if told := (*process.ToldError)(nil); errors.As(err, &told) && told.Kind != "" && ctx.Err() == nil {
 		kind = trinity.FailureKind(told.Kind)

@@ -338,6 +338,25 @@ func TestFailuresOfWorkflowsInPython(t *testing.T) {
 	}
 }
 
+// The failure of a rollout with tools names what users have written of it.
+func TestFailuresOfToolsNameThem(t *testing.T) {
+	for _, c := range []struct {
+		class string
+		args  map[string]any
+		want  string
+	}{
+		{"own.Walk", map[string]any{"tools": []any{"own.look"}}, "own.Walk"},
+		{"caller:trinity_go.tools.play", map[string]any{"tools": []any{"own.look", "caller:ask"}}, "own.look, caller:ask"},
+		{"trinity_go.tools.play", map[string]any{"tools": []any{"own.look"}, "environment": "own.Maze"}, "own.Maze"},
+		{"trinity_go.tools.play", nil, "trinity_go.tools.play"},
+	} {
+		p := &pythonWorkflow{Class: c.class, Args: c.args}
+		if got := p.failure(t.Context(), errors.New("odd")).Error(); got != c.want+": odd" {
+			t.Errorf("%s %v: %s, want %s", c.class, c.args, got, c.want)
+		}
+	}
+}
+
 // A class says which of the sampled tokens are learnt.
 func TestAWorkflowOfTrinityRFTMasks(t *testing.T) {
 	r := onGated(newGated(t), teller{"four"}, 0, constant{})
@@ -496,9 +515,14 @@ func TestAWorkerOfPythonIsKilled(t *testing.T) {
 	}
 	const ended = ": the program ended before it answered: "
 	for range many {
-		if err := <-failed; kindOf(err) != trinity.FailedAgent || !strings.Contains(fmt.Sprint(err), ended) {
+		if err := <-failed; kindOf(err) != trinity.FailedAgent || !strings.Contains(fmt.Sprint(err), ended) ||
+			strings.Contains(err.Error(), "task.seed") {
 			t.Errorf("error %v", err)
 		}
+	}
+	const notice = "up to 64 rollouts are in flight in a process: task.seed is the only seed of theirs. "
+	if text := s.log.String(); strings.Count(text, notice) != 1 {
+		t.Errorf("the log has %q, want once %q", text, notice)
 	}
 	again := build(t, "python", map[string]any{"class": "own_flows.pid", "python": args["python"]})
 	exps, err := again.Run(t.Context(), onGated(s, teller{"four"}, 0, nil))

@@ -130,7 +130,7 @@ func (stalled) Sample(ctx context.Context, _ trinity.Prompt, _ trinity.SamplingP
 // callsOf returns a section python that finds callFlows.
 func callsOf(t *testing.T) map[string]any {
 	t.Helper()
-	python, dir := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "openai"), t.TempDir()
+	python, dir := trinitytest.CompatPython(t, "openai"), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "call_flows.py"), []byte(callFlows), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (scores) Ask(context.Context, []trinity.Message, trinity.AskOptions) (trini
 
 // What a class of Trinity-RFT returns is what is trained: the same ids, mask and reward, and the same bits of log-probabilities.
 func TestCompatClassesOfTrinityRFT(t *testing.T) {
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "openai", "gymnasium", "math_verify", "agentscope")
+	python := trinitytest.CompatPython(t, "openai", "gymnasium", "math_verify", "agentscope")
 	auto, judge := map[string]any{"required_tools": "auto"}, map[string]any{"auxiliary_models": []any{"judge"}}
 	for _, c := range []struct {
 		class, says string

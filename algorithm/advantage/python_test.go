@@ -162,7 +162,7 @@ func TestCompatAdvantages(t *testing.T) {
 	t.Cleanup(bridge.Together())
 	host := trinitytest.Programs(t)
 	const below = "trinity.algorithm.advantage_fn"
-	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := args{"interpreter": trinitytest.CompatPython(t)}
 	for class, c := range compatAdvantages {
 		theirs, ours := inPython(t, host, below+"."+class, c.args, section), made(t, c.ours, c.args)
 		if needs := theirs.Needs(); fmt.Sprint(comparable(needs)) != fmt.Sprint(comparable(c.needs)) {
@@ -197,7 +197,7 @@ func TestCompatAdvantages(t *testing.T) {
 
 // The divergence of JSDAdvantage is that of its text, and not ours, which docs/reference/algorithms.md says.
 func TestCompatJSD(t *testing.T) {
-	section := args{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := args{"interpreter": trinitytest.CompatPython(t)}
 	const class = "trinity.algorithm.advantage_fn.jsd_advantage.JSDAdvantage"
 	theirs := inPython(t, trinitytest.Programs(t), class, args{"lambda_coef": 0.3, "kl_coef": 2}, section)
 	if !theirs.Needs().Batch || !theirs.Needs().Teacher {

@@ -28,7 +28,7 @@ func TestConstantTermsInPython(t *testing.T) {
 }
 
 func TestCompatConstantTerms(t *testing.T) {
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := map[string]any{"interpreter": trinitytest.CompatPython(t)}
 	constantTerms(t, section, "trinity.algorithm.kl_fn.kl_fn.DummyKLFn",
 		"trinity.algorithm.entropy_loss_fn.entropy_loss_fn.DummyEntropyLossFn")
 }

@@ -298,7 +298,7 @@ var compatLosses = map[string]struct {
 func TestCompatLosses(t *testing.T) {
 	t.Cleanup(bridge.Together())
 	const below = "trinity.algorithm.policy_loss_fn"
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")
+	python := trinitytest.CompatPython(t)
 	host := trinitytest.Programs(t)
 	compared := slices.Collect(maps.Keys(compatLosses))
 	trinitytest.EveryClass(t, python, below, append(compared, "dpo_loss.DPOLossFn"), map[string]string{
@@ -373,7 +373,7 @@ func sameSlopes(t *testing.T, l *loss.Composite, exps []*trinity.Experience, now
 // A preference loss of Trinity-RFT is ours for a single pair: of several it sums the log-ratios first.
 func TestCompatPairs(t *testing.T) {
 	t.Cleanup(bridge.Together())
-	section := map[string]any{"interpreter": trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity")}
+	section := map[string]any{"interpreter": trinitytest.CompatPython(t)}
 	ours, err := loss.PolicyLosses.Build("dpo", map[string]any{"beta": 0.3, "label_smoothing": 0.1})
 	if err != nil {
 		t.Fatal(err)
@@ -449,7 +449,7 @@ func TestTermsInPython(t *testing.T) {
 
 func TestCompatTerms(t *testing.T) {
 	t.Cleanup(bridge.Together())
-	python, host := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch", "trinity"), trinitytest.Programs(t)
+	python, host := trinitytest.CompatPython(t), trinitytest.Programs(t)
 	const kls, bonuses = "trinity.algorithm.kl_fn", "trinity.algorithm.entropy_loss_fn"
 	for _, c := range []struct{ ours, theirs, ourBonus, bonus string }{
 		{"k1", "K1Fn", "default", "DefaultEntropyLossFn"}, {"k2", "K2Fn", "mix", "MixEntropyLossFn"},

@@ -24,7 +24,7 @@ import (
 const limit = 55_000_000
 
 // wheelLimit is the most that a wheel of the program may have, bytes.
-const wheelLimit = 20 << 20
+const wheelLimit = 20_000_000
 
 // root is the repository's root.
 const root = "../.."
@@ -96,7 +96,7 @@ func TestWorkflowRunsWhatIsDocumented(t *testing.T) {
 	}
 	runs := map[string]string{}
 	for name, job := range file.Jobs {
-		if job.Minutes == 0 || name != "test" && job.Needs != "test" {
+		if needs := job.Needs; job.Minutes == 0 || name != "test" && needs != "test" && file.Jobs[needs].Needs != "test" {
 			t.Errorf("job %s has no limit, or does not need the job test", name)
 		}
 		for _, step := range job.Steps {
@@ -109,6 +109,48 @@ func TestWorkflowRunsWhatIsDocumented(t *testing.T) {
 	} {
 		if !strings.Contains(runs[job], command) || !strings.Contains(manual, command) {
 			t.Errorf("job %s runs %q, want %q, which docs/develop/README.md explains", job, runs[job], command)
+		}
+	}
+}
+
+// Wheels have digests in checksums.txt, and go to the index by a trusted publisher: without a token, and for a tag alone.
+func TestWheelsArePublishedWithoutToken(t *testing.T) {
+	var release struct {
+		Checksum, Release struct {
+			Files []map[string]string `yaml:"extra_files"`
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, ".goreleaser.yaml")), &release); err != nil {
+		t.Fatal(err)
+	}
+	for _, files := range [][]map[string]string{release.Checksum.Files, release.Release.Files} {
+		if len(files) != 1 || files[0]["glob"] != "dist/*.whl" {
+			t.Errorf("a release has the files %v besides, want the wheels", files)
+		}
+	}
+	var file struct {
+		Jobs map[string]struct {
+			Permissions, Environment map[string]string
+			Steps                    []struct {
+				Uses, If, Run string
+				With          map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, ".github/workflows/release.yml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	job := file.Jobs["wheels"]
+	if len(job.Permissions) != 1 || job.Permissions["id-token"] != "write" || job.Environment["name"] == "" {
+		t.Errorf("the job has the permissions %v and the environment %v", job.Permissions, job.Environment)
+	}
+	last := job.Steps[len(job.Steps)-1]
+	if !strings.HasPrefix(last.Uses, "pypa/gh-action-pypi-publish@") || last.If != "github.ref_type == 'tag'" {
+		t.Errorf("the last step uses %s if %s", last.Uses, last.If)
+	}
+	for _, step := range job.Steps {
+		if text := fmt.Sprint(step); strings.Contains(text, "secrets.") || strings.Contains(text, "password") {
+			t.Errorf("a step has a secret: %s", text)
 		}
 	}
 }

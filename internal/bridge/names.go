@@ -140,6 +140,7 @@ func Together() (end func()) {
 			_ = mux.Close()
 		}
 		clear(described.shared)
+		clear(described.registered)
 	}
 }
 
@@ -150,8 +151,18 @@ func Imported() []string {
 	return slices.Sorted(maps.Keys(described.files))
 }
 
-// Registered lists what the modules of plugin_dirs register.
+// Registered lists what the modules of plugin_dirs register. A check asks once, also for several stages.
 func (p *Plugins) Registered() ([]Described, error) {
+	key, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	described.Lock()
+	known, ok := described.registered[string(key)]
+	described.Unlock()
+	if ok {
+		return known, nil
+	}
 	mux, done, err := p.describer()
 	if err != nil {
 		return nil, err
@@ -163,6 +174,11 @@ func (p *Plugins) Registered() ([]Described, error) {
 	}
 	err = mux.Ask(context.Background(), process.Question{Do: "registered", Body: struct{}{}, Limit: wait.Seconds(p.StartTimeout)}, &answer)
 	p.imported(answer.Files, answer.Failed)
+	described.Lock()
+	defer described.Unlock()
+	if err == nil && described.checks > 0 {
+		described.registered[string(key)] = answer.Are
+	}
 	return answer.Are, err
 }
 

@@ -56,6 +56,9 @@ func (p *Plugins) interpreter() string {
 			}
 		}
 	}
+	if runtime.GOOS == "windows" { // python3 is an alias of its shop there
+		return "python.exe"
+	}
 	return "python3"
 }
 
@@ -101,7 +104,12 @@ var described = struct {
 	failed map[string]bool         // modules of plugin_dirs, and why
 	checks int                     // that go on: they share processes
 	shared map[string]*process.Mux // by section
-}{by: map[string]*answered{}, files: map[string]bool{}, failed: map[string]bool{}, shared: map[string]*process.Mux{}}
+
+	registered map[string][]Described // by section, of the checks that go on
+}{
+	by: map[string]*answered{}, files: map[string]bool{}, failed: map[string]bool{}, shared: map[string]*process.Mux{},
+	registered: map[string][]Described{},
+}
 
 // answered is an answer, or the question behind which others wait.
 type answered struct {

@@ -163,7 +163,7 @@ class Judges(ExperienceOperatorV1):
 
 // An operator of Trinity-RFT asks by the client that it gets there.
 func TestCompatOperatorsAskModels(t *testing.T) {
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "trinity", "openai")
+	python := trinitytest.CompatPython(t, "openai")
 	t.Setenv("TEST_JUDGE_KEY", "sesame")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"choices": [{"message": {"content": "four"}}]}`) // the run reports a broken answer

@@ -84,7 +84,7 @@ func TestStatesInPythonAreResumed(t *testing.T) {
 }
 
 func TestCompatStatesAreResumed(t *testing.T) {
-	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "torch")
+	python := trinitytest.CompatPython(t)
 	resumesStates(t, counting+inTrainer, "InTrainer", 4, []string{"trainer.updated=kill@4"}, "python.interpreter="+python)
 }
 

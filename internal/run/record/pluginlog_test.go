@@ -1,9 +1,11 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -28,5 +30,20 @@ func TestTheLogOfPluginsIsBounded(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
 		}
+	}
+}
+
+// Texts of users do not write on the terminal that shows the log of failed rollouts. A stack keeps its lines.
+func TestFailedRolloutsArePrintable(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "failed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	(&explorerSide{log: &Log{failures: file}}).Warn(errors.New("agent: \x1b[2Jodd\r\u009b\ngoroutine 7:\n\tmain.go:\a3"))
+	text, err := os.ReadFile(file.Name())
+	_, said, _ := strings.Cut(string(text), " ")
+	if want := "agent: \\x1b[2Jodd\\r\\u009b\ngoroutine 7:\n\tmain.go:\\a3\n"; err != nil || said != want {
+		t.Errorf("%q, %v; want %q", said, err, want)
 	}
 }

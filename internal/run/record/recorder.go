@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/monitor"
@@ -260,9 +262,14 @@ func (e *explorerSide) Log(ctx context.Context, rec trinity.Record) error {
 	return e.log.Record(ctx, rec)
 }
 
-// Warn implements explorer.Recorder: it adds a line to the log of failed rollouts.
+// Warn implements explorer.Recorder: it adds a line to the log of failed rollouts, and those of a stack.
 func (e *explorerSide) Warn(err error) {
-	fmt.Fprintf(e.log.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		rest := strings.TrimLeft(line, "\t") // a stack is indented
+		lines[i] = line[:len(line)-len(rest)] + safetext.Printable(rest)
+	}
+	fmt.Fprintf(e.log.failures, "%s %s\n", time.Now().Format(time.RFC3339), strings.Join(lines, "\n"))
 }
 
 // Say implements explorer.Recorder.

@@ -11,6 +11,8 @@ from trinity_go.wire import Told
 
 
 class AlgorithmType:
+    __module__ = "trinity.algorithm"
+
     @classmethod
     def check_config(cls, config: Any) -> None:
         pass

@@ -201,7 +201,7 @@ class Twice(Maze):
         return 1
 
 
-def test_what_tools_and_environments_say() -> None:
+def test_what_tools_and_environments_say(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(tg.RunError, match=r"^test_front\.Locked: KeyError: .*in reset$") as failed:
         tg.GRPO(environment=Locked, **SMALL).train()
     assert isinstance(failed.value.__cause__, KeyError)
@@ -210,8 +210,10 @@ def test_what_tools_and_environments_say() -> None:
         return city
 
     made = tg.GRPO(tools=[weather], reward=length, **SMALL)
+    capfd.readouterr()
     again = tg.Run(made._write(), name="again", weather=weather).train()  # its run.yaml says what it asks
     assert len(again.steps()) > 0
+    assert "is not asked" not in capfd.readouterr().err
     with pytest.raises(TypeError, match="two tools have the name length"):
         tg.GRPO(environment=Twice, tools=[length], **SMALL)
 

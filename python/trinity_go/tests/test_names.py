@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ntpath
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from trinity_go import names
+from trinity_go import _caller, _front, names
 from trinity_go.wire import Told
 
 
@@ -68,3 +70,29 @@ def test_not_found(folder: Path, name: str, says: str) -> None:
     with pytest.raises(Told) as told:
         names.find(name.replace("FOLDER", str(folder)))
     assert str(told.value).replace(sys.executable, "PYTHON") == says.replace("FOLDER", str(folder))
+
+
+def test_drives_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The colon of a drive is not that before a name."""
+    file, made = r"C:\mine\scores.py", ModuleType("scores")
+    made.right = made.Scores = SimpleNamespace(right=1)  # type: ignore[attr-defined]
+    monkeypatch.setattr("os.path", ntpath)
+    monkeypatch.setattr(ntpath, "isfile", lambda path: path == file)
+    monkeypatch.setattr(names, "_files", {file: made})
+    assert names.find(f"{file}:right") is names.find(f"caller:{file}:right") is made.right
+    assert names.find(f"{file}:Scores.right") == 1
+    with pytest.raises(Told, match=r"^there is no file D:\\other\.py$"):
+        names.find(r"D:\other.py:right")
+
+
+def test_a_script_of_windows_is_importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = ModuleType("__main__")
+    script.__file__, script.right = r"C:\mine\scores.py", test_found  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    monkeypatch.setattr("os.path", ntpath)
+    monkeypatch.setattr(test_found, "__module__", "__main__")
+    monkeypatch.setattr(test_found, "__qualname__", "right")
+    functions = _caller.Functions()
+    assert functions.name(test_found) == r"caller:C:\mine\scores.py:right"
+    assert functions.only_here() == []
+    assert not _front._NAMED.findall(r"default_reward_fn_type: caller:C:\mine\scores.py:right")

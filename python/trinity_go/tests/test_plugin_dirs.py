@@ -114,7 +114,16 @@ class Losing:
 
 
 class AdvantageFn:
-    pass
+    __module__ = "trinity.algorithm.advantage_fn"
+
+
+class Workflow:
+    """No base of Trinity-RFT: a class of the user's has its name."""
+
+
+class Scores(Workflow):
+    def __call__(self, completion: str) -> float:
+        return 1.0
 
 
 class Grouped(AdvantageFn):
@@ -141,6 +150,11 @@ def test_arguments() -> None:
 
     with pytest.raises(Told, match="^f lacks its argument bonus$"):
         describe.check_arguments("f", function, {}, ["completion"])
+
+
+def test_a_base_of_the_same_name() -> None:
+    """It says nothing of the kind."""
+    assert describe.describe({"kind": "reward", "name": f"{__name__}.Scores", "args": {}}, {})["is"]["kind"] == "reward"
 
 
 def test_wrong_kind() -> None:

@@ -151,6 +151,14 @@ def test_the_line_of_users_comes_before_those_of_packages() -> None:
     assert wire.place_of(error.value) == "loop.py:2 in run"
 
 
+def test_own_files_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's files have the names of its program there, too."""
+    monkeypatch.setattr("os.sep", "\\")
+    assert wire._is_below("trinity_go", "trinity_go/wire.py")
+    assert wire._is_below(r"C:\lib\trinity_go", r"C:\lib\trinity_go\wire.py")
+    assert not wire._is_below(r"C:\lib\trinity_go", r"C:\lib\trinity_gone\wire.py")
+
+
 def test_what_is_no_json() -> None:
     class Number:
         size = 1

@@ -162,7 +162,8 @@ class Caller:
 
     def _say_scored(self, answer: Any, question: wire.Question) -> Any:
         """Say once that a function has scored the rollout itself, though a reward function was given. Return the answer."""
-        scored = isinstance(answer, dict) and isinstance(answer.get("answer"), dict) and answer["answer"].get("scored")
+        given = answer.get("answer") if isinstance(answer, dict) else None
+        scored = isinstance(given, dict) and any(given.get("scored") or ())
         function = question["assignments"][0].get("reward_fn") if scored else None
         who = _who(question)
         if function and who not in self._told and not inspect.isclass(names.find(question["name"])):

@@ -6,13 +6,13 @@ import inspect
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
 from . import names
-from .describe import check_arguments, defaults, meant, parameters
-from .wire import Told, loaded
+from .describe import check_arguments, defaults
+from .wire import loaded
 
 T = TypeVar("T")
 
@@ -22,18 +22,6 @@ def make(name: str, target: Any, args: Mapping[str, Any]) -> Any:
     others."""
     check_arguments(name, target, args)
     return target(**(defaults(target) | dict(args)))
-
-
-def check_function(name: str, target: Any, args: Mapping[str, Any], own: Iterable[str]) -> None:
-    """Check the arguments of a configuration against those of a function, which gets others, among them own, of the run."""
-    takes, takes_all = parameters(target)
-    for given in args:
-        if given in own:
-            raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
-        if given not in takes and not takes_all:
-            raise Told(
-                f"{name} has no argument {given}{meant(given, [n for n in takes if n not in own])}", f"args.{given}"
-            )
 
 
 def modules_of(target: Any) -> list[ModuleType]:

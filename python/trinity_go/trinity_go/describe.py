@@ -59,9 +59,16 @@ def describe(question: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[s
 
 
 def base_of(target: Any) -> str | None:
-    """Return the name of the base that says of which kind a class is, None if it has none."""
+    """Return the name of the base that says of which kind a class is, None if it has none. A class of users may have the
+    same name."""
     bases = inspect.getmro(target) if inspect.isclass(target) else ()
-    return next((base.__name__ for base in bases if base.__name__ in BASES), None)
+    return next((base.__name__ for base in bases if base.__name__ in BASES and _is_offered(base)), None)
+
+
+def _is_offered(base: type) -> bool:
+    """Report whether a class is one of Trinity-RFT's, or stands in for it."""
+    module = f"{base.__module__}."
+    return module.startswith(("trinity.", "trinity_go.")) and not module.startswith(f"{plugin_dirs.PACKAGE}.")
 
 
 def about(target: Any) -> dict[str, Any]:
@@ -135,21 +142,26 @@ def arguments(target: Any) -> list[dict[str, Any]]:
     return out
 
 
-def check_arguments(name: str, target: Any, args: Mapping[str, Any], own: Iterable[str] = ()) -> None:
-    """Check the arguments of a configuration against those that a class or a function takes. own are the names that the
-    run gives."""
-    own, takes = set(own), signature(target).parameters.values()
-    offered = [p.name for p in takes if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in own]
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in takes)
+def check_names(name: str, target: Any, args: Mapping[str, Any], own: Iterable[str] = ()) -> list[str]:
+    """Check the names of a configuration's arguments against those that a class or a function takes, and return the latter.
+    own are the names that the run gives."""
+    own = set(own)
+    takes, takes_all = parameters(target)
+    offered = [n for n in takes if n not in own]
     for given in args:
         if given in own:
             raise Told(f"{given} of {name} is what the run gives it", f"args.{given}")
         if given not in offered and not takes_all:
             raise Told(f"{name} has no argument {given}{meant(given, offered)}", f"args.{given}")
-    have = defaults(target)
-    missing = [p.name for p in takes if p.name in offered and p.default is p.empty and p.name not in {*args, *have}]
-    if missing:
-        raise Told(f"{name} lacks its argument {missing[0]}", "args")
+    return offered
+
+
+def check_arguments(name: str, target: Any, args: Mapping[str, Any], own: Iterable[str] = ()) -> None:
+    """Check the arguments of a configuration as check_names does, and that none is missing."""
+    have, takes = {*args, *defaults(target)}, parameters(target)[0]
+    for needed in check_names(name, target, args, own):
+        if takes[needed].default is inspect.Parameter.empty and needed not in have:
+            raise Told(f"{name} lacks its argument {needed}", "args")
 
 
 def meant(given: str, offered: Iterable[str]) -> str:

@@ -12,8 +12,8 @@ from types import CodeType
 from typing import Any, Protocol
 
 from . import names, states
-from .classes import check_function, library_of, make
-from .describe import parameters
+from .classes import library_of, make
+from .describe import check_names, parameters
 from .operators import check_of, measured
 from .wire import Told, number_of, pack, type_of, unpack
 
@@ -69,7 +69,7 @@ class Loss:
         else:
             self.call = self.target
             self.takes, self.takes_all = parameters(self.target)
-            check_function(name, self.target, args, OFFERED)
+            check_names(name, self.target, args, OFFERED)
             self.fixed = dict(args)
             self.takes = {n: p for n, p in self.takes.items() if n not in args}
         self.made = self.call  # which may have a state
@@ -376,7 +376,7 @@ class KL:
                 raise Told(f"{name} is an instance, which has its arguments", f"args.{next(iter(args))}")
             self.call = self.made.calculate_kl
         else:
-            check_function(name, self.target, args, OFFERED)
+            check_names(name, self.target, args, OFFERED)
             self.call, self.fixed = self.target, dict(args)
         states.has(name, self.made)
         takes, takes_all = parameters(self.call)

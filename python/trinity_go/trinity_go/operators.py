@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import names
-from .classes import check_function, kept, make
+from .classes import kept, make
 from .compat.experience import EID, Experience, customs
 from .compat.models import ModelWrapper
-from .describe import parameters
+from .describe import check_names, parameters
 from .rollouts import auxiliary_models
 from .wire import Told, number_of, pack, plain, type_of, unpack
 
@@ -59,7 +59,7 @@ class Operator:
         else:
             takes = parameters(self.target)[0]
             first = next(iter(takes), "exps")
-            check_function(name, self.target, args, [first])
+            check_names(name, self.target, args, [first])
             if self.kind == "operator" and _MODELS in takes and _MODELS != first:
                 args = {**args, _MODELS: []}
             self.call = functools.partial(self.target, **args)

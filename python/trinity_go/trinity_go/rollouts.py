@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import inspect
 import json
-import logging
 import math
 import random
 import sys
@@ -19,17 +18,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import names, said
-from .classes import check_function
 from .compat import experience as exp
 from .compat.http import ModelError, ask
 from .compat.models import ModelWrapper
 from .compat.rewards import RewardFn
 from .compat.workflows import REWARD_FUNCTIONS, Workflow
 from .compat.workflows import Task as _Task
-from .describe import needs_places, parameters
+from .describe import check_names, needs_places, parameters
 from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of
-
-_log = logging.getLogger("trinity_go.rollouts")
 
 # What a function may take beside workflow_args.
 OFFERED = {
@@ -139,7 +135,7 @@ STEP_WISE = (
 def _check_function(name: str, target: Any, args: Mapping[str, Any]) -> None:
     if needs_places(target):
         raise Told(f"{name} takes a parameter by its place alone: a function is called by the names of its parameters")
-    check_function(name, target, args, OFFERED)
+    check_names(name, target, args, OFFERED)
     for p in parameters(target)[0].values():
         if p.default is p.empty and p.name not in args and p.name not in OFFERED:
             raise Told(
@@ -158,7 +154,6 @@ def rollout(question: dict[str, Any]) -> Any:
 at_once = 64  # rollouts in flight in this process; the worker sets it
 _kept: dict[tuple[names.Asker, str], list[Any]] = {}  # instances that nobody uses
 _lock = threading.Lock()
-_told: set[str] = set()
 
 
 class _Rollouts:
@@ -424,16 +419,7 @@ _DEPTH = 6  # of attributes in which clients are looked for
 def _seed(seed: int) -> None:
     """Seed the generators of random numbers, where one rollout at a time uses them."""
     if at_once > 1:
-        with _lock:
-            first = "seed" not in _told
-            _told.add("seed")
-        if first:
-            _log.info(
-                "up to %d rollouts are in flight in this process: task.seed is the only seed of theirs. With "
-                "python.concurrency 1, random, numpy.random and torch are seeded with it",
-                at_once,
-            )
-        return
+        return  # the run's log says it
     random.seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)

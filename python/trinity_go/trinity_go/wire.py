@@ -107,12 +107,17 @@ def _innermost(frames: Sequence[tuple[FrameType, int]]) -> str:
 
 def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
-    if path.startswith(_PACKAGE) or any(f"{os.sep}site-packages{os.sep}{name}{os.sep}" in path for name in CLIENTS):
+    if _is_below(_PACKAGE, path) or any(f"{os.sep}site-packages{os.sep}{name}{os.sep}" in path for name in CLIENTS):
         return True
     return path.startswith(("<frozen", os.path.dirname(os.__file__))) and "site-packages" not in path
 
 
-_PACKAGE = os.path.join(os.path.dirname(_is_library.__code__.co_filename), "")  # the worker has no __file__
+def _is_below(folder: str, path: str) -> bool:
+    """Report whether a file is in a folder. On Windows the worker's own files have slashes all the same."""
+    return path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("/", os.sep)
+
+
+_PACKAGE = os.path.dirname(_is_library.__code__.co_filename)  # the worker has no __file__
 
 
 def reason_of(error: BaseException) -> str:
