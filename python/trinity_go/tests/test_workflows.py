@@ -293,3 +293,22 @@ def test_every_name_is_imported(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
     )
     assert done.stdout == "False\n"
+
+
+def test_clients_are_made_when_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class that only chats needs no package openai."""
+    from trinity_go.compat.models import ModelWrapper
+    from trinity_go.compat.stepwise import StepWiseRewardWorkflow
+
+    monkeypatch.setitem(sys.modules, "openai", None)
+    model = ModelWrapper([{"base_url": "http://127.0.0.1:9/v1", "api_key": ""}])
+    for kind in (Workflow, StepWiseRewardWorkflow):
+        made = kind(task=Task(), model=model, auxiliary_models=[model])
+        assert made.auxiliary_model_wrappers == [model]
+        with pytest.raises(ImportError):
+            _ = made.auxiliary_models
+        made.auxiliary_models = ["mine"]
+        assert made.auxiliary_models == ["mine"]
+    assert kind(task=Task(), model=model).auxiliary_models is None
+    with pytest.raises(ImportError):
+        _ = made.client
