@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from trinity_go import rollouts, said, wire
+from trinity_go.compat.registry import registries
 from trinity_go.compat.rewards import RewardFn
 from trinity_go.compat.workflows import SimpleWorkflow, Task, Workflow
 from trinity_go.wire import Told
@@ -222,7 +223,7 @@ def test_rewards_of_a_group(endpoint: Endpoint) -> None:
 
 
 def test_experiences(endpoint: Endpoint) -> None:
-    name = f"{__name__}.Right"
+    name = f"python:{__name__}.Right"
     assert ask(endpoint, Simple, reward_fn=name) == {"answer": {"scored": [True]}}
     assert ask(endpoint, Later) == {"answer": {"scored": [True]}}
     (_, path, first), (_, _, second) = endpoint.posted
@@ -270,6 +271,14 @@ def test_a_reward_function_of_the_program(endpoint: Endpoint) -> None:
     with pytest.raises(Told, match="^own_reward: it cannot tell$") as told:
         ask(endpoint, Simple, reward_fn="own_reward")
     assert told.value.kind == "reward"
+
+
+def test_a_reward_function_has_the_name_of_a_built_in_one(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registries["reward"].modules, "math_reward", Right)
+    ask(endpoint, Simple, reward_fn="math_reward")
+    ask(endpoint, Simple, reward_fn="python:math_reward")
+    ask(endpoint, Simple, reward_fn=f"python:{__name__}.Right")
+    assert [path for _, path, _ in endpoint.posted] == ["/score", "/experiences", "/experiences", "/experiences"]
 
 
 def test_described() -> None:

@@ -24,7 +24,7 @@ from .compat import experience as exp
 from .compat.http import ModelError, ask
 from .compat.models import ModelWrapper
 from .compat.rewards import RewardFn
-from .compat.workflows import REWARD_FUNCTIONS, Workflow
+from .compat.workflows import Workflow
 from .compat.workflows import Task as _Task
 from .describe import needs_places, parameters
 from .wire import Told, number_of
@@ -233,13 +233,11 @@ class _Rollouts:
         return method
 
     def _task(self, kind: Any) -> Any:
-        name = self.first.get("reward_fn")
+        name = self.first.get("reward_fn")  # python:NAME if the program has it not
         task = kind.of({**self.first, "reward_fn": None}, self.args, workflow=self.target)
         if name:
-            try:
-                task.reward_fn = names.find(name, "reward") if ":" in name else REWARD_FUNCTIONS.get(name)
-            except ValueError:  # nobody has registered it: the program has it
-                task.reward_fn = _built_in(name, self.first)
+            own = name.removeprefix("python:")
+            task.reward_fn = names.find(own, "reward") if own != name else _built_in(name, self.first)
         return task
 
     def _reset(self, task: Any) -> Any:
