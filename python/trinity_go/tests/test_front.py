@@ -255,6 +255,34 @@ def no_column(anwser: str) -> float:
     return 0
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
+def test_async_functions_end_the_run(error: BaseException) -> None:
+    async def leaves(completion: str) -> float:
+        raise error
+
+    with pytest.raises(tg.RunError, match="leaves: " + type(error).__name__) as failed:
+        tg.GRPO(reward=leaves, **SMALL).train()
+    assert failed.value.__cause__ is error
+
+
+class Sized(Maze):
+    def __init__(self, size: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tools": "wether"}, r"run.yaml:\d+:\d+: .*wether: want package.module.wether"),
+        ({"tools": ["json.lods"]}, r"run.yaml:\d+:\d+: .*json has no lods: did you mean loads"),
+        ({"environment": Sized}, r"run.yaml:\d+:\d+: .*environment .*Sized is made without arguments: missing .*size"),
+    ],
+    ids=str,
+)
+def test_tools_and_environments_are_checked(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(tg.RunError, match=says):
+        tg.GRPO(reward=length, **given, **SMALL).train()
+
+
 @pytest.mark.parametrize(
     ("reward", "says", "cause"),
     [

@@ -178,6 +178,24 @@ def judged(task: Any, auxiliary_models: list[Any]) -> Any:
     return auxiliary_models[0].chat([{"role": "user", "content": "?"}])
 
 
+def misspelt(task: Any, model: rollouts.Model) -> Any:
+    return model.chat("?", temprature=9.0)
+
+
+async def misspelt_later(task: Any, model: rollouts.Model) -> Any:
+    return await model.chat("?", top_q=1)
+
+
+class Alone:
+    def __init__(self, task: Any, model: Any) -> None: ...
+
+    def run(self) -> Any: ...
+
+
+class More(Alone):
+    def __init__(self, task: Any, model: Any, extra: int, auxiliary_models: Any = None) -> None: ...
+
+
 class NoTask:
     def run(self) -> Any:
         pass
@@ -209,6 +227,13 @@ def test_what_is_no_reward(endpoint: Endpoint, value: Any, says: str) -> None:
     with pytest.raises(Told) as told:
         ask(endpoint, returns(value))
     assert says in str(told.value) and told.value.kind == "reward" and endpoint.posted == []
+
+
+def test_arguments_of_a_call(endpoint: Endpoint) -> None:
+    with pytest.raises(TypeError, match=r'takes no argument temprature \(did you mean "temperature"\?\)'):
+        ask(endpoint, misspelt)
+    with pytest.raises(TypeError, match="takes no argument top_q"):
+        ask(endpoint, misspelt_later)
 
 
 def test_rewards_of_a_group(endpoint: Endpoint) -> None:
@@ -292,7 +317,9 @@ def test_described() -> None:
         (number, {"facter": 1}, 'has no argument facter (did you mean "factor"?)', "args.facter"),
         (number, {"task": 1}, "is what the run gives it", "args.task"),
         (Right, {}, "has no method run, which makes a rollout", ""),
-        (NoTask, {}, "takes no task", ""),
+        (NoTask, {}, "got an unexpected keyword argument 'task'", ""),
+        (Alone, {}, "got an unexpected keyword argument 'auxiliary_models': a workflow is made with", ""),
+        (More, {}, "missing a required argument: 'extra': a workflow is made with task, model and auxiliary_models", ""),
         (Task.of, {}, "takes assignment, which is nothing of the run (task, model, auxiliary_models)", ""),
     ]:
         name = "trinity_go.compat.workflows.Task.of" if target == Task.of else f"{__name__}.{target.__name__}"
