@@ -8,6 +8,7 @@ import inspect
 import io
 import json
 import random
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -359,3 +360,18 @@ def test_lines_have_their_rollout() -> None:
         print("end", end="", file=lines)
     lines.end()
     assert out.getvalue() == "b: two\nthreea: one more\na: next\na: end\n"
+
+
+def test_the_last_line_of_a_rollout_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    lines = said.Lines(below)
+    monkeypatch.setattr(sys, "stderr", lines)
+    with said.by("a"):
+        lines.reconfigure(line_buffering=True)
+        print("one", end="", file=lines)
+    with said.by("a"):
+        print("two", end="", file=lines)
+    assert not lines._begun
+    lines.buffer.write(b"raw\n")
+    lines.flush()
+    assert below.detach().getvalue() == b"a: one\na: two\nraw\n"  # type: ignore[attr-defined]
