@@ -117,13 +117,14 @@ func (c *Catalog) Resolve(name string, args, section map[string]any, registers b
 	return c.elsewhere, all
 }
 
-// Origin returns the name and the arguments that Resolve has made a plug-in of.
+// Origin returns the name and the arguments that Resolve has made a plug-in of. A name that is not built in has the
+// name of the plug-in of [Catalog.Elsewhere] and a colon before it, since it may be that of a built-in one, too.
 func (c *Catalog) Origin(plugin string, args map[string]any) (name string, own map[string]any) {
 	if name, _ = args[c.elsewhereArg].(string); plugin != c.elsewhere || name == "" {
 		return plugin, args
 	}
 	own, _ = args["args"].(map[string]any)
-	return name, own
+	return plugin + ":" + name, own
 }
 
 // hasSection reports whether a plug-in has a section of a name among its arguments.

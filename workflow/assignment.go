@@ -28,7 +28,7 @@ type assignment struct {
 	Index       rowPlace       `json:"index"`
 	Format      map[string]any `json:"format,omitempty"`       // the keys of the section format that are set
 	RolloutArgs map[string]any `json:"rollout_args,omitempty"` // how the run samples
-	RewardFn    string         `json:"reward_fn,omitempty"`    // of the taskset, as its configuration names it
+	RewardFn    string         `json:"reward_fn,omitempty"`    // of the taskset; python:NAME if it is not built in
 	RewardArgs  map[string]any `json:"reward_fn_args,omitempty"`
 	Model       map[string]any `json:"model,omitempty"` // its limits
 	Auxiliary   []auxiliary    `json:"auxiliary,omitempty"`

@@ -21,7 +21,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"of the user": {
 			"python", map[string]any{"class": "my.Right", "args": map[string]any{"weight": 2}, "python": map[string]any{"env": "secret"}},
-			`"reward_fn":"my.Right","reward_fn_args":{"weight":2},`,
+			`"reward_fn":"python:my.Right","reward_fn_args":{"weight":2},`,
 		},
 		"none": {"", nil, ""},
 	} {

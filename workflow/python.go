@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -33,9 +35,11 @@ func init() {
 			p.asks = "by model.chat, or by a client of model.openai()"
 			return p
 		})
-	registry.Workflows.Elsewhere("python", "class", "group", "steps", "sampling", "max_calls", "models", "auxiliary_models",
-		"required_tools", "idempotent")
+	registry.Workflows.Elsewhere("python", "class", ownArgs...)
 }
+
+// ownArgs are arguments of the plug-in beside those of the class.
+var ownArgs = []string{"group", "steps", "sampling", "max_calls", "models", "auxiliary_models", "required_tools", "idempotent"}
 
 // pythonWorkflow lets a class or a function in a process of Python make rollouts.
 type pythonWorkflow struct {
@@ -52,6 +56,7 @@ func (p *pythonWorkflow) Validate() error {
 	if p.Class == "" {
 		return nil // the tag required reports it
 	}
+	set := given(p)
 	if p.auxiliary = p.Auxiliary; len(p.Auxiliary) > 0 {
 		models := map[string]string{"*": trinity.PolicyAsker}
 		for _, name := range p.Auxiliary {
@@ -65,7 +70,25 @@ func (p *pythonWorkflow) Validate() error {
 	}
 	is, err := p.Python.Check("workflow", p.Class, &p.Args)
 	p.Steps = p.Steps || is.Steps
-	return err
+	if err != nil {
+		return err
+	}
+	return p.checkTaken(set, is.Arguments)
+}
+
+// checkTaken returns an error if the plug-in has taken an argument that the function has, too, so that it does not get it.
+func (p *pythonWorkflow) checkTaken(set map[string]any, arguments []bridge.Argument) error {
+	defaults := given(&pythonWorkflow{agentArgs: defaultAgent()})
+	for _, a := range arguments {
+		_, isGiven := p.Args[a.Name]
+		isTaken := slices.Contains(ownArgs, a.Name) && !reflect.DeepEqual(set[a.Name], defaults[a.Name])
+		if isTaken && !isGiven && a.Name != "auxiliary_models" { // whose models the function gets
+			return fmt.Errorf("%s: it is the workflow python's, and %s has an argument of this name, which does not get it: give the "+
+				"argument another name, or set it with default_workflow_type: python, workflow_args: {class: %s, args: {%s: …}}",
+				a.Name, p.Class, p.Class, a.Name)
+		}
+	}
+	return nil
 }
 
 // Requires implements [trinity.Requirer].

@@ -38,6 +38,9 @@ async def later(task, model):
     reply = await model.chat([{"role": "user", "content": task.row["q"]["text"]}])
     return {"length": len(reply), "seed": task.seed}
 
+def limited(task, model, max_calls=3):
+    return 1
+
 def nothing(task, model):
     model.chat(task.prompt)
 
@@ -535,13 +538,27 @@ func TestWorkflowsInPythonAreChecked(t *testing.T) {
 	bridge.Allow(func(string) {})
 	for _, c := range []struct{ name, key, want string }{
 		{"nowhere", "class", "own_flows has no nowhere: it has Counting, Half, Ranking, Silent, Unscored, Whole, agent, asleep, gate, hang, " +
-			"later, nan, nothing, parent, pid, stuck, tags, unreachable, wild, wrong"},
+			"later, limited, nan, nothing, parent, pid, stuck, tags, unreachable, wild, wrong"},
 		{"stuck", "class", "own_flows.stuck takes mark, which is nothing of the run (task, model, auxiliary_models): set it in workflow_args"},
 		{"Task", "class", "own_flows.Task has no method run, which makes a rollout"},
 	} {
 		errs := registry.Workflows.Check("python", flows(t, c.name, nil))
 		if len(errs) != 1 || errs[0].Key != c.key || errs[0].Message != c.want {
 			t.Errorf("%v, want %s: %s", errs, c.key, c.want)
+		}
+	}
+	for _, c := range []struct {
+		args  map[string]any
+		fails bool
+	}{
+		{nil, false},
+		{map[string]any{"max_calls": 5}, true},
+		{map[string]any{"max_calls": 5, "args": map[string]any{"max_calls": 4}}, false},
+		{map[string]any{"steps": true}, false},
+	} {
+		errs := registry.Workflows.Check("python", flows(t, "limited", c.args))
+		if (len(errs) == 1 && errs[0].Key == "max_calls" && strings.Contains(errs[0].Message, "args: {max_calls: …}")) != c.fails || len(errs) > 1 {
+			t.Errorf("%v: %v", c.args, errs)
 		}
 	}
 	wrong := flows(t, "agent", map[string]any{"args": map[string]any{"bonsu": 1}})

@@ -133,7 +133,8 @@ func TestCompatClassesOfTrinityRFT(t *testing.T) {
 				r.Task.Row = map[string]any{"question": "2+3?", "answer": "5"}
 				r.Task.Format = trinity.TaskFormat{PromptKey: "question", ResponseKey: "answer"}
 				if c.class != "math_boxed_workflow" { // which has another
-					r.Task.Reward = "trinity.common.rewards.math_reward.MathRewardFn"
+					r.Task.Reward = "python"
+					r.Task.RewardArgs = map[string]any{"class": "trinity.common.rewards.math_reward.MathRewardFn"}
 				}
 				if group = append(group, r); c.group {
 					continue

@@ -247,7 +247,8 @@ func (p *Plugins) kept(host trinity.Host, rollouts bool) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := host.Open(fmt.Sprintf("python, rollouts %t: %s", rollouts, key), func(log io.Writer) (io.Closer, error) { return p.Open(log) })
+	kind := fmt.Sprintf("python, rollouts %t: %s", rollouts, key)
+	opened, err := host.Open(kind, func(log io.Writer) (io.Closer, error) { return p.Open(log) })
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,20 @@ print(e.advantages.tolist(), e.returns)
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
+def test_arithmetic_of_numbers() -> None:
+    torch = importlib.import_module("torch")
+    n = Numbers([1, -2, 3], "int32")
+    t = n.tensor()
+    same = [
+        (n**2, t**2), (2**n.tensor().abs(), 2 ** abs(n)), (n % 2, t % 2), (7 % n, 7 % t), (n // 2, t // 2), (7 // n, 7 // t),
+        (n @ n, t @ t), (t @ n, t @ t), (+n, t), (n != 1, t != 1), (n != t, t != t),
+        (round(Numbers([0.26], "float32"), 1), torch.tensor([0.3])),
+    ]  # fmt: skip
+    assert all(torch.equal(a, b) for a, b in same)
+    assert n != [1] and not n != [1, -2, 3]
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
 def test_batches_of_experiences() -> None:
     a = Experience(tokens=[1, 2, 3], prompt_length=2, logprobs=[-1.0])
     b = Experience(tokens=[4, 5, 6], prompt_length=1, logprobs=[-2.0, -3.0], action_mask=[True, False])
@@ -198,6 +212,8 @@ def test_what_is_refused() -> None:
         ([changed(), changed()], "experiences 0 and 1 both end with call 4"),
         ([changed(reward=None)], "the reward of experience 0 is None, which is no number"),
         ([changed(reward=float("nan"))], "the reward of experience 0 is nan"),
+        ([changed(reward="1.0")], "the reward of experience 0 is '1.0', which is no number"),
+        ([changed(reward={"a": 1})], "the reward of experience 0 is {'a': 1}, which is no number"),
         ([changed(action_mask=[True])], "action_mask of experience 0 has 1 places, and its response 2 tokens"),
         ([sampled([1, 2, 3], 1, 0, before=2)], "action_mask of experience 0 names token 1, which is of the prompt"),
     ):  # fmt: skip

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import pytest
 
 import trinity_go as tg
-from trinity_go import _caller, _config, _results, worker
+from trinity_go import _caller, _config, _results, classes, worker
 
 MODEL = Path(__file__).parents[3] / "examples" / "quickstart" / "model"
 ROWS = [{"question": f"{a}+{b}=?", "answer": str(a + b)} for a in range(4) for b in range(4)]
@@ -257,6 +257,34 @@ def no_column(anwser: str) -> float:
     return 0
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
+def test_async_functions_end_the_run(error: BaseException) -> None:
+    async def leaves(completion: str) -> float:
+        raise error
+
+    with pytest.raises(tg.RunError, match="leaves: " + type(error).__name__) as failed:
+        tg.GRPO(reward=leaves, **SMALL).train()
+    assert failed.value.__cause__ is error
+
+
+class Sized(Maze):
+    def __init__(self, size: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tools": "wether"}, r"run.yaml:\d+:\d+: .*wether: want package.module.wether"),
+        ({"tools": ["json.lods"]}, r"run.yaml:\d+:\d+: .*json has no lods: did you mean loads"),
+        ({"environment": Sized}, r"run.yaml:\d+:\d+: .*environment .*Sized is made without arguments: missing .*size"),
+    ],
+    ids=str,
+)
+def test_tools_and_environments_are_checked(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(tg.RunError, match=says):
+        tg.GRPO(reward=length, **given, **SMALL).train()
+
+
 @pytest.mark.parametrize(
     ("reward", "says", "cause"),
     [
@@ -301,6 +329,7 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
         ({"reward": None}, TypeError, "grpo learns from rewards: give reward, workflow, tools or environment"),
         ({"dataset": []}, ValueError, "the dataset has no rows"),
         ({"dataset": [{"a": object()}]}, TypeError, "row 0 of the dataset, column a: a builtins.object is no number"),
+        ({"dataset": [{"a": 1}, {"a": "x\ud800"}]}, TypeError, r"row 1 of the dataset, column a: it has \ud800, half of a character"),
         ({"dataset": {"a": [1]}}, TypeError, "the dataset is a dict: want a path, a hub name, or rows as dicts"),
         ({"on_error": "ignore"}, ValueError, "on_error is 'ignore': want 'stop' or 'invalid'"),
         ({"bach_size": 3}, TypeError, "bach_size is no argument and no key of a configuration (did you mean batch_size?)"),
@@ -375,6 +404,12 @@ def test_parts_of_this_process() -> None:
     assert asked == [16, 16]
     assert (loss.asked, penalty.asked, chosen) == (2, 2, [4, 8])
     assert len(run.steps()) == 2
+
+
+def test_a_dataset_has_no_reward() -> None:
+    for kind in (tg.DPO, tg.SFT):
+        with pytest.raises(TypeError, match="trains on the dataset itself: leave reward, workflow, tools and"):
+            kind(MODEL, ROWS, reward=length)
 
 
 class Unsaid(Exception):
@@ -479,6 +514,40 @@ def test_a_name_trains_once() -> None:
     assert refused
 
 
+def test_texts_have_ends_of_lines() -> None:
+    rows = [{"question": "a\x85b\u2028c\x1cd\r", "answer": "1"}] * 4
+    run = tg.GRPO(reward=length, **{**SMALL, "dataset": rows, "steps": 1}).train()
+    answers = run.rollouts
+    assert len(answers if isinstance(answers, list) else answers.to_dict("records")) == 16
+    assert len(run.eval(rows)) == 4
+
+
+def test_a_class_that_cannot_be_made_is_told_briefly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its error is not raised again and again: that would have more frames each time."""
+
+    class Needs:
+        def __init__(self) -> None:
+            raise ValueError("no key")
+
+        def __call__(self, completion: str) -> float:
+            return 1.0
+
+    run = tg.GRPO(reward=Needs, on_error="invalid", **{**SMALL, "steps": 1})
+    with pytest.raises(tg.RunError):
+        run.train()
+    assert capfd.readouterr().err.count("raise ValueError") == 1
+    fails = classes.Kept()
+    for _ in range(20):
+        with pytest.raises((ValueError, classes.Told), match="no key") as raised:
+            fails.get(_make_needs, "needs", {})
+    assert len(raised.traceback) < 5
+    assert fails.all() == []
+
+
+def _make_needs(name: str, args: Any) -> Any:
+    raise ValueError("no key")
+
+
 def test_names_may_have_spaces() -> None:
     run = tg.GRPO(reward=length, name="my run: 1", **SMALL)
     assert "<td>not finished</td>" in run._repr_html_()
@@ -544,6 +613,7 @@ def test_tables_are_datasets(tmp_path: Path) -> None:
 
 def test_configurations_are_yaml() -> None:
     text = _config.yaml({"a": {"b": [1, {"c": "x: y"}]}, "l": [{"k": 1, "m": {"n": None}}, {"k": True}], "odd key": {}})
+    assert _config.text("a\x85\u2028") == r'"a\u0085\u2028"'  # ends of lines for YAML
     assert text == ('a:\n  b: [1, {"c": "x: y"}]\nl:\n  - k: 1\n    m:\n      n: null\n  - k: true\n"odd key": {}\n')
 
 
@@ -561,6 +631,23 @@ def test_asynchronous_training_can_be_stopped() -> None:
     run = asyncio.run(asyncio.wait_for(main(), 120))
     assert run.interrupted
     assert Path(run.model_path).is_dir()
+
+
+def test_a_stop_before_the_program_runs_is_kept() -> None:
+    run = tg.GRPO(reward=length, **{**SMALL, "steps": 300})
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(asyncio.wait_for(run.train_async(), 0.0001))
+    assert run.interrupted
+    again = tg.GRPO(reward=length, name=run.name, **SMALL)
+    again.stop()  # of no training: the next one trains
+    assert not again.train().interrupted
+
+
+def test_keys_of_the_section_python(tmp_path: Path) -> None:
+    run = tg.GRPO(reward=length, concurrency=3, plugin_dirs=[str(tmp_path)], **SMALL)
+    assert run._config["python"] == {
+        "path": [os.path.abspath(sys.path[0])], "concurrency": 3, "plugin_dirs": [str(tmp_path)],
+    }  # fmt: skip
 
 
 class Counted:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from trinity_go.compat import registry
 from trinity_go.compat.registry import Registry
 
 
@@ -45,3 +47,24 @@ def test_names_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.Monke
     assert kind.default_mapping == {"a": "os.path.join", "b": "own.D"}
     assert kind.get("a")("x", "y")
     assert Registry("things", original="trinity.nowhere").default_mapping == {}
+
+
+def test_threads_wait_for_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def slowly(original: str) -> dict[str, str]:
+        began.set()
+        go_on.wait(10)
+        return {"a": "os.path.join"}
+
+    monkeypatch.setattr(registry, "_mapping_of", slowly)
+    kind, seen = Registry("things", original="trinity.common"), list[dict[str, str]]()
+    threads = [threading.Thread(target=lambda: seen.append(kind.default_mapping)) for _ in range(2)]
+    threads[0].start()
+    assert began.wait(10)
+    threads[1].start()
+    threads[1].join(0.05)  # without the lock it ends here
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert seen == [{"a": "os.path.join"}] * 2

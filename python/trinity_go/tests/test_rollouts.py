@@ -8,6 +8,7 @@ import inspect
 import io
 import json
 import random
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from trinity_go import rollouts, said, wire
+from trinity_go.compat.registry import registries
 from trinity_go.compat.rewards import RewardFn
 from trinity_go.compat.workflows import SimpleWorkflow, Task, Workflow
 from trinity_go.wire import Told
@@ -177,6 +179,24 @@ def judged(task: Any, auxiliary_models: list[Any]) -> Any:
     return auxiliary_models[0].chat([{"role": "user", "content": "?"}])
 
 
+def misspelt(task: Any, model: rollouts.Model) -> Any:
+    return model.chat("?", temprature=9.0)
+
+
+async def misspelt_later(task: Any, model: rollouts.Model) -> Any:
+    return await model.chat("?", top_q=1)
+
+
+class Alone:
+    def __init__(self, task: Any, model: Any) -> None: ...
+
+    def run(self) -> Any: ...
+
+
+class More(Alone):
+    def __init__(self, task: Any, model: Any, extra: int, auxiliary_models: Any = None) -> None: ...
+
+
 class NoTask:
     def run(self) -> Any:
         pass
@@ -210,6 +230,13 @@ def test_what_is_no_reward(endpoint: Endpoint, value: Any, says: str) -> None:
     assert says in str(told.value) and told.value.kind == "reward" and endpoint.posted == []
 
 
+def test_arguments_of_a_call(endpoint: Endpoint) -> None:
+    with pytest.raises(TypeError, match=r'takes no argument temprature \(did you mean "temperature"\?\)'):
+        ask(endpoint, misspelt)
+    with pytest.raises(TypeError, match="takes no argument top_q"):
+        ask(endpoint, misspelt_later)
+
+
 def test_rewards_of_a_group(endpoint: Endpoint) -> None:
     assert ask(endpoint, ranks, runs=3, reward_fn="own") == {"answer": {"scored": [True, False, True]}}
     wrong = f"{__name__}.ranks returned nan: want a number, a dict of numbers, or experiences"
@@ -222,7 +249,7 @@ def test_rewards_of_a_group(endpoint: Endpoint) -> None:
 
 
 def test_experiences(endpoint: Endpoint) -> None:
-    name = f"{__name__}.Right"
+    name = f"python:{__name__}.Right"
     assert ask(endpoint, Simple, reward_fn=name) == {"answer": {"scored": [True]}}
     assert ask(endpoint, Later) == {"answer": {"scored": [True]}}
     (_, path, first), (_, _, second) = endpoint.posted
@@ -272,6 +299,14 @@ def test_a_reward_function_of_the_program(endpoint: Endpoint) -> None:
     assert told.value.kind == "reward"
 
 
+def test_a_reward_function_has_the_name_of_a_built_in_one(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registries["reward"].modules, "math_reward", Right)
+    ask(endpoint, Simple, reward_fn="math_reward")
+    ask(endpoint, Simple, reward_fn="python:math_reward")
+    ask(endpoint, Simple, reward_fn=f"python:{__name__}.Right")
+    assert [path for _, path, _ in endpoint.posted] == ["/score", "/experiences", "/experiences", "/experiences"]
+
+
 def test_described() -> None:
     def check(target: Any, **args: Any) -> dict[str, Any]:
         return rollouts.describe(f"{__name__}.{target.__name__}", args)
@@ -283,7 +318,9 @@ def test_described() -> None:
         (number, {"facter": 1}, 'has no argument facter (did you mean "factor"?)', "args.facter"),
         (number, {"task": 1}, "is what the run gives it", "args.task"),
         (Right, {}, "has no method run, which makes a rollout", ""),
-        (NoTask, {}, "takes no task", ""),
+        (NoTask, {}, "got an unexpected keyword argument 'task'", ""),
+        (Alone, {}, "got an unexpected keyword argument 'auxiliary_models': a workflow is made with", ""),
+        (More, {}, "missing a required argument: 'extra': a workflow is made with task, model and auxiliary_models", ""),
         (Task.of, {}, "takes assignment, which is nothing of the run (task, model, auxiliary_models)", ""),
     ]:
         name = "trinity_go.compat.workflows.Task.of" if target == Task.of else f"{__name__}.{target.__name__}"
@@ -323,3 +360,18 @@ def test_lines_have_their_rollout() -> None:
         print("end", end="", file=lines)
     lines.end()
     assert out.getvalue() == "b: two\nthreea: one more\na: next\na: end\n"
+
+
+def test_the_last_line_of_a_rollout_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    lines = said.Lines(below)
+    monkeypatch.setattr(sys, "stderr", lines)
+    with said.by("a"):
+        lines.reconfigure(line_buffering=True)
+        print("one", end="", file=lines)
+    with said.by("a"):
+        print("two", end="", file=lines)
+    assert not lines._begun
+    lines.buffer.write(b"raw\n")
+    lines.flush()
+    assert below.detach().getvalue() == b"a: one\na: two\nraw\n"  # type: ignore[attr-defined]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 import json
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -145,3 +147,34 @@ def test_an_environment() -> None:
     assert len(model.asked) == 3
     with pytest.raises(Told, match="there is no question"):
         tools.play(task(""), Model())  # type: ignore[arg-type]
+
+
+class Odd(dict[str, int]):
+    kind = dict
+
+    class Sky(enum.Enum):
+        CLEAR = 1
+
+    @property
+    def broken(self) -> int:
+        raise RuntimeError("not yet")
+
+    @functools.lru_cache  # noqa: B019
+    def kept(self, x: int) -> int:
+        return x
+
+    @staticmethod
+    def fixed(x: int) -> int:
+        return x
+
+    @classmethod
+    def of(cls, x: int) -> int:
+        return x
+
+
+def test_tools_of_an_environment_are_its_methods() -> None:
+    Odd.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
+    for environment in (Odd, Odd()):
+        assert [m.__name__ for m in tools.methods(environment)] == ["fixed", "kept", "of"]
+    with pytest.raises(Told, match="the tool dict does not say what it takes"):
+        tools.by_name([dict])

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -50,6 +51,28 @@ class Asked:
 
     def answer(self) -> dict[str, Any]:
         return self.answers.lines.get(timeout=30)
+
+
+def test_the_end_of_questions_closes_the_loop() -> None:
+    began = threading.Event()
+    ended = []
+
+    async def waits(question: dict[str, Any]) -> None:
+        began.set()
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.append(question)
+
+    def questions() -> Iterator[bytes]:
+        yield b'{"id": 1, "do": "waits"}'
+        assert began.wait(30)
+
+    server = wire.Server({"waits": waits}, Told(), concurrency=8)
+    server.run(questions())
+    server._loop_thread.join(30)
+    assert server._loop.is_closed()
+    assert ended
 
 
 def test_answers_come_in_any_order() -> None:

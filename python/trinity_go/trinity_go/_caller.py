@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import inspect
@@ -131,7 +132,9 @@ class Caller:
         async def later(answer: Any, question: wire.Question) -> Any:
             try:
                 return self._say_scored(await answer, question)
-            except Exception as error:
+            except asyncio.CancelledError:  # the run has given it up
+                raise
+            except BaseException as error:
                 raise self._take(error, question) from error
 
         def guarded(question: wire.Question) -> Any:
@@ -169,7 +172,7 @@ class Caller:
         if function and who not in self._told and not inspect.isclass(names.find(question["name"])):
             self._told.add(who)
             print(
-                f"{who} returns the reward itself, so {function.removeprefix('caller:')} is not asked", file=sys.stderr
+                f"{who} returns the reward itself, so {function.removeprefix('python:').removeprefix('caller:')} is not asked", file=sys.stderr
             )
         return answer
 

@@ -49,7 +49,7 @@ def _bare(name: str) -> str:
 
 @functools.cache
 def explain(kind: str, name: str) -> str:
-    return str(json.loads(ask("explain", "--json", kind, name).splitlines()[0])["doc"])
+    return str(json.loads(ask("explain", "--json", kind, name).split("\n")[0])["doc"])
 
 
 def reads_a_dataset(algorithm: str) -> bool:
@@ -64,7 +64,7 @@ def key_of(name: str, arguments: tuple[str, ...] = ()) -> str:
     Raises TypeError if there is none, or if several are as near to the top. arguments may have been meant, too.
     """
     try:
-        lines = ask("explain", "--json", name).splitlines()
+        lines = ask("explain", "--json", name).strip().split("\n")
     except ValueError as error:
         if "unknown plug-in" not in str(error):
             raise TypeError(f"{name}: {error}") from None
@@ -130,8 +130,19 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+# Ends of lines of Unicode, as JSON escapes them: YAML takes them for some.
+_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
 def text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=_value, allow_nan=False)
+    """Return a value as JSON. Raises TypeError or ValueError for what is none."""
+    made = json.dumps(value, ensure_ascii=False, default=_value, allow_nan=False).translate(_ENDS)
+    try:
+        made.encode()
+    except UnicodeEncodeError as error:
+        lone = ascii(made[error.start])[1:-1]
+        raise ValueError(f"it has {lone}, half of a character: text that was decoded wrongly") from None
+    return made
 
 
 def yaml(config: Mapping[str, Any], indent: str = "") -> str:

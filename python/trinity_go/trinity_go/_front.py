@@ -79,6 +79,7 @@ class Run(_results.Results):
         self._file: Path | None = None
         self._texts: dict[Path, str] = {}  # of the rows of this process, by the files that they become
         self._begun = False
+        self._stops = 0  # of this training; the child may not be there yet
         self._failure: tuple[BaseException, str] | None = None
         for given, function in functions.items():
             if not callable(function):
@@ -122,12 +123,14 @@ class Run(_results.Results):
         else:
             if "ipykernel" not in sys.modules:
                 raise RuntimeError("a loop of asyncio runs here: await run.train_async()")
+        self._stops = 0
         with self._interruptible():
             self._train()
         return self
 
     async def train_async(self) -> Run:
         """Train as train does, while the loop of asyncio goes on. A cancelled task stops the run with a checkpoint."""
+        self._stops = 0
         training = asyncio.create_task(asyncio.to_thread(self._train))
         try:
             while not training.done():  # a loop that only waits hears of no signal, so no Ctrl-C in a notebook
@@ -141,10 +144,15 @@ class Run(_results.Results):
 
     def stop(self) -> None:
         """Stop the run as Ctrl-C does: with a checkpoint. A second call ends it at once."""
+        self._stops += 1
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Tell the child that it was stopped, and how often."""
         child = self._child
-        if child is None or child.stdin is None:
+        if child is None or child.stdin is None or not self._stops:
             return
-        if child.stdin.closed:
+        if self._stops > 1:
             child.terminate()
         with contextlib.suppress(OSError):
             child.stdin.close()
@@ -218,6 +226,7 @@ class Run(_results.Results):
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
             try:
+                self._pass_on()
                 said = self._follow(self._child)
                 status = self._child.wait()
             except BaseException:
@@ -430,6 +439,7 @@ class Recipe(Run):
             "model": {"model_path": os.path.abspath(path) if os.path.exists(path) else path},
             "algorithm": {"algorithm_type": self.algorithm},
             "buffer": {"total_steps": steps} if steps is not None else {},
+            "python": {"path": [os.path.abspath(sys.path[0] or ".")]},
         }
         columns = {"prompt_key": prompt, "response_key": answer, "messages_key": messages}
         form = {key: column for key, column in columns.items() if column is not None}
@@ -441,6 +451,10 @@ class Recipe(Run):
             made = _config.merge(made, {"mode": "train", "buffer": {"trainer_input": {"experience_buffer": rows}}})
             if eval_dataset is not None:
                 raise TypeError("eval_dataset needs a reward, which scores the answers")
+        elif _config.reads_a_dataset(self.algorithm):
+            raise TypeError(
+                f"{self.algorithm} trains on the dataset itself: leave reward, workflow, tools and environment out"
+            )
         else:
             scored = self._workflow(workflow, tools, environment) | ({} if reward is None else self._reward(reward))
             rows = {"path": self._dataset(dataset, "train"), "format": form} | scored
@@ -451,7 +465,6 @@ class Recipe(Run):
         made = _config.merge(made, self._algorithm(loss, advantage, operator))
         for setting in settings:
             made = _config.merge(made, setting)
-        made["python"] = {"path": [os.path.abspath(sys.path[0] or ".")]}
         lengths = {"max_prompt_tokens": 512, "max_response_tokens": 256}  # those of TRL; the program has none
         given = {**made["model"], **(overlay.get("model") or {})}
         if "max_model_len" not in given:

@@ -266,8 +266,9 @@ def table(rows: list[dict[str, Any]], index: str = "") -> Any:
 
 
 def lines(path: Path) -> list[str]:
+    """Return the lines of a file, which a line feed alone ends: texts of models have others of Unicode in them."""
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return [line for line in path.read_bytes().decode().split("\n") if line]
     except FileNotFoundError:
         return []
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from . import names
 from .describe import check_arguments, defaults
-from .wire import loaded
+from .wire import Told, kind_of, loaded, reason_of
 
 T = TypeVar("T")
 
@@ -41,17 +41,12 @@ def library_of(target: Any) -> str:
     return ""
 
 
-class _Failed:
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
 class Kept:
     """Keeps what is made for a name and its arguments, for each run that asks, as long as the process lives. What could
-    not be made is not tried again."""
+    not be made is not tried again: its reason is told again, since an exception that is raised anew keeps all its frames."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[names.Asker, str], tuple[threading.Lock, list[Any]]] = {}  # a list of none or one
+        self._made: dict[tuple[names.Asker, str], tuple[threading.Lock, list[Any]]] = {}  # a list of none or one, which is a Told if it failed
         self._lock = threading.Lock()
 
     def get(self, make: Callable[[str, Mapping[str, Any]], T], name: str, args: Mapping[str, Any]) -> T:
@@ -64,10 +59,12 @@ class Kept:
                 try:
                     made.append(make(name, args))
                 except Exception as error:
-                    made.append(_Failed(error))
+                    key_of = error.key if isinstance(error, Told) else ""
+                    made.append(Told(reason_of(error), key_of, kind_of(error)))
+                    raise
         loaded()
-        if isinstance(made[0], _Failed):
-            raise made[0].error
+        if isinstance(made[0], Told):
+            raise Told(str(made[0]), made[0].key, made[0].kind)
         result: T = made[0]
         return result
 
@@ -80,7 +77,7 @@ class Kept:
         """Return all that was made for the run that asks."""
         with self._lock:
             own = [made for key, (_, made) in self._made.items() if key[0] is names.asker.get()]
-        return [one for made in own for one in made if not isinstance(one, _Failed)]
+        return [one for made in own for one in made if not isinstance(one, Told)]
 
 
 kept = Kept()

@@ -17,14 +17,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import names, said
+from . import names, said, tools
 from .compat import experience as exp
 from .compat.http import ModelError, ask
-from .compat.models import ModelWrapper
+from .compat.models import ARGUMENTS, ModelWrapper
 from .compat.rewards import RewardFn
-from .compat.workflows import REWARD_FUNCTIONS, Workflow
 from .compat.workflows import Task as _Task
-from .describe import check_names, needs_places, parameters
+from .compat.workflows import Workflow
+from .describe import check_names, meant, needs_places, parameters, signature
 from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of
 
 # What a function may take beside workflow_args.
@@ -58,6 +58,12 @@ class Model(ModelWrapper):
 
     async def _chat_later(self, messages: Any, kwargs: dict[str, Any]) -> Any:
         return _texts(await self.chat_async(messages, **kwargs), kwargs)
+
+    def _body(self, kwargs: Mapping[str, Any], logprobs: int) -> dict[str, Any]:
+        unknown = next((name for name in kwargs if name not in ARGUMENTS), None)
+        if unknown:
+            raise TypeError(f"the model takes no argument {unknown}{meant(unknown, ARGUMENTS)}")
+        return super()._body(kwargs, logprobs)
 
     def openai(self) -> Any:
         """Return a client of the rollout: openai.AsyncOpenAI in a coroutine, else openai.OpenAI."""
@@ -112,14 +118,16 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if not callable(target):
             raise Told(f"{name} is a {type(target).__name__}, and no function or class")
         _check_function(name, target, args)
+        if target is tools.play:
+            tools.check(**args)
         return {"steps": False}
     method = "run_async" if getattr(target, "is_async", False) else "run"
     if not callable(getattr(target, method, None)):
         raise Told(f"{name} has no method {method}, which makes a rollout")
-    takes, takes_all = parameters(target)
-    lacking = [n for n in ("task", "model") if n not in takes and not takes_all]
-    if lacking:
-        raise Told(f"{name} takes no {lacking[0]}: a workflow is made with task, model and auxiliary_models")
+    try:
+        signature(target).bind(task=None, model=None, auxiliary_models=None)
+    except TypeError as error:
+        raise Told(f"{name}: {error}: a workflow is made with task, model and auxiliary_models") from None
     return {"steps": any(base.__name__ in STEP_WISE for base in target.__mro__)}
 
 
@@ -244,13 +252,11 @@ class _Rollouts:
         return method
 
     def _task(self, kind: Any) -> Any:
-        name = self.first.get("reward_fn")
+        name = self.first.get("reward_fn")  # python:NAME if the program has it not
         task = kind.of({**self.first, "reward_fn": None}, self.args, workflow=self.target)
         if name:
-            try:
-                task.reward_fn = names.find(name, "reward") if ":" in name else REWARD_FUNCTIONS.get(name)
-            except ValueError:  # nobody has registered it: the program has it
-                task.reward_fn = _built_in(name, self.first)
+            own = name.removeprefix("python:")
+            task.reward_fn = names.find(own, "reward") if own != name else _built_in(name, self.first)
         return task
 
     def _reset(self, task: Any) -> Any:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import io
+import sys
 import threading
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 _of: contextvars.ContextVar[str] = contextvars.ContextVar("of", default="")
 
 
 @contextlib.contextmanager
 def by(who: str) -> Iterator[None]:
-    """Put who before each line that is written in this context."""
+    """Put who before each line that is written in this context, and end the last one."""
     token = _of.set(who)
     try:
         yield
     finally:
         _of.reset(token)
+        if isinstance(sys.stderr, Lines):
+            sys.stderr.end(who)
 
 
 class Lines(io.TextIOBase):
@@ -50,13 +53,21 @@ class Lines(io.TextIOBase):
                 self._to.write(self._begun.pop(""))
             self._to.flush()
 
-    def end(self) -> None:
-        """Write all that has been begun."""
+    def end(self, *whose: str) -> None:
+        """Write what these have begun, or all."""
         with self._lock:
-            for who, rest in self._begun.items():
-                self._to.write(f"{who}: {rest}\n" if who else rest)
-            self._begun.clear()
+            for who in whose or tuple(self._begun):
+                if rest := self._begun.pop(who, ""):
+                    self._to.write(f"{who}: {rest}\n" if who else rest)
             self._to.flush()
+
+    def reconfigure(self, **_: Any) -> None:
+        """Do nothing: the log is UTF-8, and each line is written at once."""
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """The stream below, whose lines have nobody before them."""
+        return self._to.buffer
 
     def fileno(self) -> int:
         return self._to.fileno()

@@ -32,7 +32,11 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
     except Exception:  # a name that only type checkers know
         hints = {}
     properties, required = {}, []
-    for p in inspect.signature(function).parameters.values():
+    try:
+        takes = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of C
+        raise Told(f"the tool {_name(function)} does not say what it takes: give a function that calls it") from None
+    for p in takes:
         if p.kind is p.VAR_KEYWORD or p.kind is p.VAR_POSITIONAL:
             continue
         if p.kind is p.POSITIONAL_ONLY:
@@ -92,7 +96,12 @@ def methods(environment: Any) -> list[Callable[..., Any]]:
     """Return the public methods of an environment or of its class, which are tools."""
     of = environment if inspect.isclass(environment) else type(environment)
     own = [n for n in dir(of) if not n.startswith("_") and n not in ("reset", "get_reward")]
-    return [m for m in (getattr(environment, n) for n in own) if callable(m)]
+    return [getattr(environment, n) for n in own if _is_method(inspect.getattr_static(of, n))]
+
+
+def _is_method(member: Any) -> bool:
+    """Report whether a member of a class is a method: no property, no class, and none of a base that Python has in C."""
+    return isinstance(member, (types.FunctionType, staticmethod, classmethod)) or hasattr(member, "__wrapped__")
 
 
 def by_name(functions: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
@@ -105,6 +114,23 @@ def by_name(functions: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., 
             )
         schema(function)
     return found
+
+
+def check(tools: Sequence[str] = (), environment: str = "", **_: Any) -> None:
+    """Raise Told unless there are such tools, and an environment that can be made."""
+    functions: list[Any] = []
+    for name in tools:
+        functions.append(names.find(name))
+        if not callable(functions[-1]):
+            raise Told(f"the tool {name} is a {type(functions[-1]).__name__}, and no function", "args.tools")
+    if environment:
+        world = names.find(environment)
+        try:
+            inspect.signature(world).bind()
+        except (TypeError, ValueError) as error:
+            raise Told(f"the environment {environment} is made without arguments: {error}", "args.environment") from None
+        functions += methods(world) if inspect.isclass(world) else []
+    by_name(functions)
 
 
 def play(

@@ -228,17 +228,32 @@ class Server:
         self._main: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(concurrency))
-        self._loop_thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._loop_thread = threading.Thread(target=self._run_coroutines, daemon=True)
         self._loop_thread.start()
 
     def run(self, questions: Iterable[bytes]) -> None:
-        """Answer questions until they end. Called by the main thread."""
-        if self._most > 1:
-            self._read(questions)
-            return
-        threading.Thread(target=self._read, args=(questions,), daemon=True).start()
-        while (answer := self._main.get()) is not None:
-            answer()
+        """Answer questions until they end. Called by the main thread. What is in flight then is given up."""
+        try:
+            if self._most > 1:
+                self._read(questions)
+                return
+            threading.Thread(target=self._read, args=(questions,), daemon=True).start()
+            while (answer := self._main.get()) is not None:
+                answer()
+        finally:
+            with self._lock:
+                self._open.clear()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _run_coroutines(self) -> None:
+        """Run the loop until run ends, and close what it has opened."""
+        self._loop.run_forever()
+        if left := asyncio.all_tasks(self._loop):
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.wait(left))
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
 
     def _read(self, questions: Iterable[bytes]) -> None:
         try:

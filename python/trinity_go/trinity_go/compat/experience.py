@@ -297,9 +297,10 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
         own = _recorded_of(i, e, known)
         if places.setdefault(own.turn, i) != i:
             raise Told(f"experiences {places[own.turn]} and {i} both end with call {own.turn}: return each once")
-        if e.reward is None or not math.isfinite(float(e.reward)):
-            raise Told(f"the reward of experience {i} is {e.reward}, which is no number", kind="reward")
-        one: dict[str, Any] = {"turn": own.turn, "reward": float(e.reward)}
+        reward = number_of(e.reward)
+        if reward is None:
+            raise Told(f"the reward of experience {i} is {e.reward!r:.80}, which is no number", kind="reward")
+        one: dict[str, Any] = {"turn": own.turn, "reward": reward}
         learn = _learn(i, e, own)
         if learn is not None:
             one["learn"] = learn
@@ -406,13 +407,10 @@ def _metrics(given: Mapping[str, Any] | None) -> dict[str, float]:
     """Return the metrics that a run can take. What it cannot take is named once in the log."""
     out: dict[str, float] = {}
     for name, value in (given or {}).items():
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
+        number = number_of(value)
         key = re.sub(r"[^A-Za-z0-9_.-]", "_", str(name))
         key = (key if key[:1].isalpha() and key not in _RESERVED else "m_" + key)[:64]
-        if math.isfinite(number) and len(out) < _MOST_METRICS:
+        if number is not None and len(out) < _MOST_METRICS:
             out[key] = number
         elif name not in _left_out:
             _left_out.add(name)

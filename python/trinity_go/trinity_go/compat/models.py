@@ -27,6 +27,9 @@ _SAMPLING = (
     "repetition_penalty", "presence_penalty", "frequency_penalty", "ignore_eos", "chat_template_kwargs",
 )  # fmt: skip
 
+# What a call may say of its reply. Log-probabilities, which GenerationConfig asks for, come with each.
+ARGUMENTS = (*_SAMPLING, "n", "logprobs", "enable_thinking", "extra_body")
+
 _asks = concurrent.futures.ThreadPoolExecutor(1024, "asks")  # each waits for one answer
 
 

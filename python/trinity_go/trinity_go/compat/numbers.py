@@ -66,6 +66,13 @@ class Numbers(Sequence[Any]):
             return self.tolist() == list(other)
         return self.tensor() == other
 
+    def __ne__(self, other: object) -> Any:
+        equal = self == other
+        return not equal if isinstance(equal, bool) else ~equal
+
+    def __round__(self, digits: int = 0) -> Any:
+        return self.tensor().round(decimals=digits)
+
     def __repr__(self) -> str:
         return f"Numbers({self.tolist()}, {self.kind!r})"
 
@@ -115,11 +122,11 @@ def _by_tensor_right(name: str) -> Callable[..., Any]:
     return lambda self, other: apply(other, self.tensor())
 
 
-for _name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor"):
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor"):
     _bare = _name.rstrip("_")
     setattr(Numbers, f"__{_bare}__", _by_tensor(_name))
     setattr(Numbers, f"__r{_bare}__", _by_tensor_right(_name))
-for _name in ("neg", "invert", "lt", "le", "gt", "ge"):
+for _name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge"):
     setattr(Numbers, f"__{_name}__", _by_tensor(_name))
 
 

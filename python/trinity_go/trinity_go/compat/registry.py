@@ -7,10 +7,12 @@ import importlib
 import importlib.machinery
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
+_reading = threading.Lock()
 
 
 class Registry:
@@ -25,9 +27,10 @@ class Registry:
     @property
     def default_mapping(self) -> dict[str, str]:
         """The dotted names of classes that are imported when somebody asks for them."""
-        original, self._original = self._original, ""
-        if original:
-            self._mapping = _mapping_of(original) | self._mapping
+        with _reading:  # threads that come meanwhile wait for the names
+            if self._original:
+                self._mapping = _mapping_of(self._original) | self._mapping
+                self._original = ""
         return self._mapping
 
     def names(self) -> list[str]:
