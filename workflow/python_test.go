@@ -538,7 +538,7 @@ func TestWorkflowsInPythonAreChecked(t *testing.T) {
 	bridge.Allow(func(string) {})
 	for _, c := range []struct{ name, key, want string }{
 		{"nowhere", "class", "own_flows has no nowhere: it has Counting, Half, Ranking, Silent, Unscored, Whole, agent, asleep, gate, hang, " +
-			"later, limited, nan, nothing, parent, pid, stuck, tags, unreachable, wild, wrong"},
+			"later, limited, nan, nothing, parent, pid, stuck, tags, unreachable, wild, 1 more"},
 		{"stuck", "class", "own_flows.stuck takes mark, which is nothing of the run (task, model, auxiliary_models): set it in workflow_args"},
 		{"Task", "class", "own_flows.Task has no method run, which makes a rollout"},
 	} {

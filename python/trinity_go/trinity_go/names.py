@@ -59,7 +59,9 @@ def find(name: str, kind: str = "") -> Any:
             others = [n for n, v in vars(module).items() if not n.startswith("_") and callable(v)]
             own = [n for n in others if getattr(vars(module)[n], "__module__", None) == module.__name__]
             near = difflib.get_close_matches(attribute, others, 1)
-            all_own = ", ".join(sorted(own or others)[:20]) or "no class and no function"
+            there = sorted(own or others)
+            there[20:] = [f"{len(there) - 20} more"] if len(there) > 20 else []
+            all_own = ", ".join(there) or "no class and no function"
             hint = f"did you mean {near[0]}?" if near else f"it has {all_own}"
             raise Told(f"{path} has no {attribute}: {hint}") from None
     return found
