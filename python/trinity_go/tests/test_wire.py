@@ -123,6 +123,12 @@ def raises(error: BaseException) -> Any:
         (ConnectionResetError(), "environment", "ConnectionResetError; RAISED"),
         (SystemExit(3), "", "SystemExit: 3; RAISED"),
         (wire.Told("name a class", kind="reward"), "reward", "name a class"),
+        (
+            ValueError("signal only works in main thread"),
+            "",
+            "ValueError: signal only works in main thread; it needs the main thread: give it by its "
+            "name, such as my_module.right, with python.concurrency 1; RAISED",
+        ),
     ],
 )
 def test_failures(error: BaseException, kind: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -24,10 +24,10 @@ from .compat import experience as exp
 from .compat.http import ModelError, ask
 from .compat.models import ARGUMENTS, ModelWrapper
 from .compat.rewards import RewardFn
-from .compat.workflows import Workflow
 from .compat.workflows import Task as _Task
+from .compat.workflows import Workflow
 from .describe import meant, needs_places, parameters, signature
-from .wire import Told, number_of
+from .wire import Told, number_of, parts_of
 
 _log = logging.getLogger("trinity_go.rollouts")
 
@@ -339,7 +339,7 @@ def _reward(value: Any) -> tuple[dict[str, Any] | None, str]:
             parts[str(name)] = number
         if not parts or not math.isfinite(sum(parts.values())):
             return None, f"{value!r:.80}, which is no reward"
-        return {"parts": parts}, ""
+        return {"parts": parts_of(parts)}, ""
     number = number_of(value)
     if number is None:
         return None, f"{value!r:.80}: want a number, a dict of numbers, or experiences"
