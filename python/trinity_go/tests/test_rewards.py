@@ -115,7 +115,7 @@ def given(result: Any) -> Any:
 
 
 nothing, infinite, text, unfinished = given(None), given(float("nan")), given("good"), given({"a": 1, "b": None})
-boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2}), given(Growing())
+boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2, "格式": 0}), given(Growing())
 
 
 def score(name: str, **args: Any) -> Any:
@@ -132,7 +132,7 @@ def score(name: str, **args: Any) -> Any:
         ("scaled", {"scale": 2}, {"reward": 2.0}),
         ("scaled", {"answer": "x"}, {"reward": 1.0}),
         ("boolean", {}, {"reward": 1.0}),
-        ("slashed", {}, {"reward": 3.0, "parts": {"a_b_c": 1.0, "m_reward": 2.0}}),
+        ("slashed", {}, {"reward": 3.0, "parts": {"a_b_c": 1.0, "m_reward": 2.0, "格式": 0.0}}),
         ("growing", {}, {"reward": 0.5}),
         ("Weighed", {"weight": 0.5}, {"reward": 1.5, "parts": {"right": 0.5, "asked": 1.0}}),
         ("Own", {}, {"reward": 2.0, "parts": {"asked": 1.0, "response": 1.0}}),

@@ -151,7 +151,7 @@ def number_of(value: Any) -> float | None:
 
 def metric_name(name: Any, reserved: Sequence[str] = ("reward",)) -> str:
     """Return the name that a metric or a part of a reward has in a run: time/run is time_run, and reward is m_reward."""
-    key = re.sub(r"[^A-Za-z0-9_.-]", "_", str(name))
+    key = re.sub(r"[^\w.-]", "_", str(name))
     return (key if key[:1].isalpha() and key not in reserved else "m_" + key)[:64]
 
 
@@ -245,7 +245,12 @@ class Server:
 
     def _run_coroutines(self) -> None:
         """Run the loop until run ends, and close what it has opened."""
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except (KeyboardInterrupt, SystemExit):  # of a task of a function, which hears of it, too
+                pass
         if left := asyncio.all_tasks(self._loop):
             for task in left:
                 task.cancel()
