@@ -528,7 +528,7 @@ func runPython() int {
 		_, err = w.Run(context.Background(), onGated(s, teller{"four"}, 0, nil))
 	}
 	fmt.Fprintln(os.Stderr, err)
-    return 1
+	return 1
 }
 
 // A run that is killed leaves no Python, nor what that has started.
