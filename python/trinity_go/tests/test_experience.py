@@ -116,11 +116,12 @@ def test_arithmetic_of_numbers() -> None:
     t = n.tensor()
     same = [
         (n**2, t**2), (2**n.tensor().abs(), 2 ** abs(n)), (n % 2, t % 2), (7 % n, 7 % t), (n // 2, t // 2), (7 // n, 7 // t),
-        (n @ n, t @ t), (t @ n, t @ t), (+n, t), (n != 1, t != 1), (n != t, t != t),
+        (n @ n, t @ t), (t @ n, t @ t), (+n, t), (n != 1, t != 1), (n != t, torch.zeros(3, dtype=torch.bool)),
         (round(Numbers([0.26], "float32"), 1), torch.tensor([0.3])),
     ]  # fmt: skip
     assert all(torch.equal(a, b) for a, b in same)
-    assert n != [1] and not n != [1, -2, 3]
+    assert n != [1]
+    assert (n != [1, -2, 3]) is False
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
@@ -154,12 +155,14 @@ def test_what_is_posted(e: Experience, want: dict[str, Any]) -> None:
     assert to_posted([e]) == {"experiences": [want]}
 
 
-def test_a_class_takes_tokens_away() -> None:
+def test_a_class_takes_tokens_away(caplog: pytest.LogCaptureFixture) -> None:
     e = sampled([1, 2, 3, 4, 5, 6], 2, 0)
     e.action_mask = [True, False, True, True]
     assert to_posted([e])["experiences"][0]["learn"] == [[0, 1], [2, 4]]
     e.action_mask = [False] * 4
+    caplog.clear()
     assert to_posted([e])["experiences"][0]["learn"] == []
+    assert "action_mask is 0 at every token" in caplog.text
     e.action_mask = None
     assert "learn" not in to_posted([e])["experiences"][0]
 

@@ -758,6 +758,23 @@ def test_interrupts(tmp_path: Path) -> None:
         assert newest.exists()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send to a process")
+def test_a_studio_ends_with_its_process(tmp_path: Path) -> None:
+    tg.GRPO(reward=length, name="shown", **{**SMALL, "steps": 1}).train()
+    script = "import os, sys, trinity_go as tg; print(tg.Run({'name': 'shown'}).studio(), flush=True); os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=False, timeout=100,
+                          env={**os.environ, "PYTHONPATH": str(Path(tg.__file__).parents[1])})  # fmt: skip
+    found = re.search(r"//([\d.]+|localhost):(\d+)", done.stdout)
+    assert found, done.stdout
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with socket.socket() as to:
+            if to.connect_ex((found[1], int(found[2]))):
+                return
+        time.sleep(0.05)
+    pytest.fail("the studio is still there")
+
+
 def test_only_the_run_connects() -> None:
     failed: list[str] = []
     with _caller.Caller(worker.HANDLERS, True, lambda error, line: failed.append(line)) as caller:

@@ -100,12 +100,22 @@ def trl_many(completions: Any, **kwargs: Any) -> list[Any]:
     return [1, 2]
 
 
+class Growing:
+    """A number of torch, which may be on a graph."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("it requires grad")
+
+    def detach(self) -> float:
+        return 0.5
+
+
 def given(result: Any) -> Any:
     return lambda completion: result
 
 
 nothing, infinite, text, unfinished = given(None), given(float("nan")), given("good"), given({"a": 1, "b": None})
-boolean = given(True)
+boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2, "格式": 0}), given(Growing())
 
 
 def score(name: str, **args: Any) -> Any:
@@ -122,6 +132,8 @@ def score(name: str, **args: Any) -> Any:
         ("scaled", {"scale": 2}, {"reward": 2.0}),
         ("scaled", {"answer": "x"}, {"reward": 1.0}),
         ("boolean", {}, {"reward": 1.0}),
+        ("slashed", {}, {"reward": 3.0, "parts": {"a_b_c": 1.0, "m_reward": 2.0, "格式": 0.0}}),
+        ("growing", {}, {"reward": 0.5}),
         ("Weighed", {"weight": 0.5}, {"reward": 1.5, "parts": {"right": 0.5, "asked": 1.0}}),
         ("Own", {}, {"reward": 2.0, "parts": {"asked": 1.0, "response": 1.0}}),
         ("by_trl", {}, {"reward": 2.2, "parts": {"step_5": 5.0}}),

@@ -118,7 +118,7 @@ def number(task: rollouts.Task, model: rollouts.Model, factor: int = 1) -> float
 
 async def parts(task: rollouts.Task, model: rollouts.Model) -> dict[str, float]:
     replies = await asyncio.gather(*(model.chat([{"role": "user", "content": "?"}]) for _ in range(3)))
-    return {"said": len(set(replies)), "asked": model.request_count}
+    return {"said so": len(set(replies)), "asked": model.request_count}
 
 
 def nothing(task: rollouts.Task, model: rollouts.Model) -> None:
@@ -208,7 +208,7 @@ def test_rewards_of_functions(endpoint: Endpoint) -> None:
     assert ask(endpoint, nothing, reward_fn="math_reward") == {"answer": {"scored": [False]}}
     assert endpoint.posted == [
         ("0", "/reward", {"value": 12.0}),
-        ("0", "/reward", {"parts": {"said": 1.0, "asked": 3.0}}),
+        ("0", "/reward", {"parts": {"said_so": 1.0, "asked": 3.0}}),
     ]
 
 
@@ -320,7 +320,12 @@ def test_described() -> None:
         (Right, {}, "has no method run, which makes a rollout", ""),
         (NoTask, {}, "got an unexpected keyword argument 'task'", ""),
         (Alone, {}, "got an unexpected keyword argument 'auxiliary_models': a workflow is made with", ""),
-        (More, {}, "missing a required argument: 'extra': a workflow is made with task, model and auxiliary_models", ""),
+        (
+            More,
+            {},
+            "missing a required argument: 'extra': a workflow is made with task, model and auxiliary_models",
+            "",
+        ),
         (Task.of, {}, "takes assignment, which is nothing of the run (task, model, auxiliary_models)", ""),
     ]:
         name = "trinity_go.compat.workflows.Task.of" if target == Task.of else f"{__name__}.{target.__name__}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 import functools
 import json
+import re
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 
-from trinity_go import tools
+from trinity_go import rollouts, tools
 from trinity_go.wire import Told
 
 
@@ -178,3 +179,19 @@ def test_tools_of_an_environment_are_its_methods() -> None:
         assert [m.__name__ for m in tools.methods(environment)] == ["fixed", "kept", "of"]
     with pytest.raises(Told, match="the tool dict does not say what it takes"):
         tools.by_name([dict])
+
+
+def test_tools_are_checked() -> None:
+    for given, says, key in [
+        ({"tools": "my.weather"}, "tools is a str: want a list of names", "args.tools"),
+        ({"tools": [f"{__name__}.wether"]}, "has no wether: did you mean weather?", ""),
+        ({"tools": ["math.pi"]}, "the tool math.pi is a float, and no function", "args.tools"),
+        ({"environment": f"{__name__}.Model.asked"}, "has no Model.asked", ""),
+        ({"environment": f"{__name__}.task"}, "task is made without arguments: missing a required argument: 'prompt'", "args.environment"),
+    ]:  # fmt: skip
+        with pytest.raises(Told, match=re.escape(says)) as told:
+            rollouts.describe(tools.PLAY, given)
+        assert told.value.key == key
+    assert rollouts.describe(tools.PLAY, {"tools": [f"{__name__}.weather"], "environment": f"{__name__}.Maze"}) == {
+        "steps": False
+    }

@@ -75,6 +75,19 @@ def test_the_end_of_questions_closes_the_loop() -> None:
     assert ended
 
 
+def test_a_task_that_exits_leaves_the_loop() -> None:
+    async def exits(question: dict[str, Any]) -> None:
+        async def task() -> None:
+            sys.exit(question["status"])
+
+        await asyncio.create_task(task())
+
+    server = Asked(exits=exits)
+    for number in (1, 2):
+        server.ask(id=number, do="exits", status=number)
+        assert server.answer()["error"]["reason"].startswith(f"SystemExit: {number}; test_wire.py")
+
+
 def test_answers_come_in_any_order() -> None:
     gate = threading.Event()
 
@@ -123,6 +136,12 @@ def raises(error: BaseException) -> Any:
         (ConnectionResetError(), "environment", "ConnectionResetError; RAISED"),
         (SystemExit(3), "", "SystemExit: 3; RAISED"),
         (wire.Told("name a class", kind="reward"), "reward", "name a class"),
+        (
+            ValueError("signal only works in main thread"),
+            "",
+            "ValueError: signal only works in main thread; it needs the main thread: give it by its "
+            "name, such as my_module.right, with python.concurrency 1; RAISED",
+        ),
     ],
 )
 def test_failures(error: BaseException, kind: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:

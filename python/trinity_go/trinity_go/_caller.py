@@ -172,7 +172,8 @@ class Caller:
         if function and who not in self._told and not inspect.isclass(names.find(question["name"])):
             self._told.add(who)
             print(
-                f"{who} returns the reward itself, so {function.removeprefix('python:').removeprefix('caller:')} is not asked", file=sys.stderr
+                f"{who} returns the reward itself, so {function.removeprefix('python:').removeprefix('caller:')} is not asked",
+                file=sys.stderr,
             )
         return answer
 

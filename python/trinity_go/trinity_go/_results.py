@@ -164,6 +164,8 @@ class Results:
         """Show the run in the studio, and return the page's address. The server ends with this process."""
         child = subprocess.Popen(
             [binary(), "studio", "--dir", str(self.folders[0].parent), "--port", "0", "--read-only"],
+            stdin=subprocess.PIPE,  # its end, also by a signal, ends the server; the variable says so, and nobody is asked
+            env={**os.environ, "TRINITY_CALLER": "127.0.0.1:0"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

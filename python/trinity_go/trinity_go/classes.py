@@ -46,7 +46,9 @@ class Kept:
     not be made is not tried again: its reason is told again, since an exception that is raised anew keeps all its frames."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[names.Asker, str], tuple[threading.Lock, list[Any]]] = {}  # a list of none or one, which is a Told if it failed
+        self._made: dict[
+            tuple[names.Asker, str], tuple[threading.Lock, list[Any]]
+        ] = {}  # a list of none or one, which is a Told if it failed
         self._lock = threading.Lock()
 
     def get(self, make: Callable[[str, Mapping[str, Any]], T], name: str, args: Mapping[str, Any]) -> T:

@@ -6,7 +6,6 @@ import functools
 import inspect
 import logging
 import math
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from . import names, said
 from .classes import kept
 from .describe import meant, needs_places, parameters, signature
-from .wire import Told, cut
+from .wire import Told, cut, float_of, metric_name, parts_of
 
 _log = logging.getLogger("trinity_go.rewards")
 
@@ -170,7 +169,7 @@ class Scorer:
                 return {"reward": None, "reason": f"{self.name} gave no finite number for {lacking}"}
             if not finite or not math.isfinite(sum(finite.values())):
                 return {"reward": None, "reason": f"{self.name} returned {cut(str(result), 100)}"}
-            return {"reward": sum(finite.values()), "parts": finite | parts}
+            return {"reward": sum(finite.values()), "parts": parts_of(finite) | parts}
         number = _number(result)
         if number is None:
             return {"reward": None, "reason": f"{self.name} returned {cut(str(result), 100)}"}
@@ -182,12 +181,8 @@ def _number(value: Any) -> float | None:
     if value is None:
         return None
     try:
-        if isinstance(value, (str, bytes)):
-            raise TypeError
-        number = float(value)
-    except OverflowError:
-        return None
-    except (TypeError, ValueError):
+        number = float_of(value)
+    except TypeError:
         raise Told(f"it returned a {type(value).__name__}: want a number, None, or a dict of numbers") from None
     return number if math.isfinite(number) else None
 
@@ -196,8 +191,7 @@ def _measure(parts: dict[str, float], name: str, value: float) -> None:
     """Keep a measured number under a name that a part may have."""
     number = _number(value)
     if number is not None:
-        name = re.sub(r"[^\w.-]", "_", name)
-        parts[(name if name[:1].isalpha() and name != "reward" else "m_" + name)[:64]] = number
+        parts[metric_name(name)] = number
 
 
 def _note(name: str, column: str, values: Any) -> None:

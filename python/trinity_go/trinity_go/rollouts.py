@@ -25,7 +25,7 @@ from .compat.rewards import RewardFn
 from .compat.workflows import Task as _Task
 from .compat.workflows import Workflow
 from .describe import check_names, meant, needs_places, parameters, signature
-from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of
+from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of, parts_of
 
 # What a function may take beside workflow_args.
 OFFERED = {
@@ -358,7 +358,7 @@ def _reward(value: Any) -> tuple[dict[str, Any] | None, str]:
             parts[str(name)] = number
         if not parts or not math.isfinite(sum(parts.values())):
             return None, f"{value!r:.80}, which is no reward"
-        return {"parts": parts}, ""
+        return {"parts": parts_of(parts)}, ""
     number = number_of(value)
     if number is None:
         return None, f"{value!r:.80}: want a number, a dict of numbers, or experiences"

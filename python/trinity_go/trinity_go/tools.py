@@ -119,6 +119,8 @@ def by_name(functions: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., 
 def check(tools: Sequence[str] = (), environment: str = "", **_: Any) -> None:
     """Raise Told unless there are such tools, and an environment that can be made."""
     functions: list[Any] = []
+    if not isinstance(tools, (list, tuple)):
+        raise Told(f"tools is a {type(tools).__name__}: want a list of names", "args.tools")
     for name in tools:
         functions.append(names.find(name))
         if not callable(functions[-1]):
@@ -128,7 +130,9 @@ def check(tools: Sequence[str] = (), environment: str = "", **_: Any) -> None:
         try:
             inspect.signature(world).bind()
         except (TypeError, ValueError) as error:
-            raise Told(f"the environment {environment} is made without arguments: {error}", "args.environment") from None
+            raise Told(
+                f"the environment {environment} is made without arguments: {error}", "args.environment"
+            ) from None
         functions += methods(world) if inspect.isclass(world) else []
     by_name(functions)
 

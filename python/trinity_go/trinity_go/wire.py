@@ -17,6 +17,7 @@ import json
 import math
 import os
 import queue
+import re
 import sys
 import threading
 import traceback
@@ -126,6 +127,8 @@ def reason_of(error: BaseException) -> str:
         return str(error)
     said, place = cut(" ".join(str(error).split())), place_of(error)
     text = type(error).__name__ + (f": {said}" if said else "")
+    if re.search("threaded environment|only works in main thread", said):  # of signals, which time limits are made of
+        text += "; it needs the main thread: give it by its name, such as my_module.right, with python.concurrency 1"
     return f"{text}; {place}" if place else text
 
 
@@ -155,15 +158,40 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__module__}.{type(value).__qualname__} is no number, text, list or dict")
 
 
+def float_of(value: Any) -> float:
+    """Return a number, which may be no finite one. Raises TypeError for what is none, such as a text or a list."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"a {type(value).__name__} is no number")
+    try:
+        return float(value.detach() if hasattr(value, "detach") else value)
+    except OverflowError:
+        return math.inf
+    except (ValueError, RuntimeError) as error:
+        raise TypeError(str(error)) from None
+
+
 def number_of(value: Any) -> float | None:
     """Return a finite number; None for anything else."""
-    if isinstance(value, (str, bytes)):
-        return None
     try:
-        number = float(value.detach() if hasattr(value, "detach") else value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
+        number = float_of(value)
+    except TypeError:
         return None
     return number if math.isfinite(number) else None
+
+
+def metric_name(name: Any, reserved: Sequence[str] = ("reward",)) -> str:
+    """Return the name that a metric or a part of a reward has in a run: time/run is time_run, and reward is m_reward."""
+    key = re.sub(r"[^\w.-]", "_", str(name))
+    return (key if key[:1].isalpha() and key not in reserved else "m_" + key)[:64]
+
+
+def parts_of(given: Mapping[str, float]) -> dict[str, float]:
+    """Return parts of a reward by the names that they have in a run."""
+    parts: dict[str, float] = {}
+    for name, value in given.items():
+        key = metric_name(name)
+        parts[key] = parts.get(key, 0) + value  # two may have one name there, and the reward is the sum of all
+    return parts
 
 
 def a_word(word: str) -> str:
@@ -247,7 +275,12 @@ class Server:
 
     def _run_coroutines(self) -> None:
         """Run the loop until run ends, and close what it has opened."""
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except (KeyboardInterrupt, SystemExit):  # of a task of a function, which hears of it, too
+                pass
         if left := asyncio.all_tasks(self._loop):
             for task in left:
                 task.cancel()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import array
 import logging
 import math
-import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..wire import Told, number_of, plain
+from ..wire import Told, metric_name, number_of, plain
 from .numbers import ByToken, Numbers, list_of, load
 
 _log = logging.getLogger("trinity_go.experiences")
@@ -320,6 +319,9 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
                 _left_out.add(name)
                 _log.warning("%s of an experience of a workflow is not taken: the trainer computes it", name)
         posted.append(one)
+    if posted and all(one.get("learn") == [] for one in posted) and "learn" not in _left_out:
+        _left_out.add("learn")
+        _log.warning("action_mask is 0 at every token of a rollout's experiences: nothing of it is trained")
     return {"experiences": posted}
 
 
@@ -408,8 +410,7 @@ def _metrics(given: Mapping[str, Any] | None) -> dict[str, float]:
     out: dict[str, float] = {}
     for name, value in (given or {}).items():
         number = number_of(value)
-        key = re.sub(r"[^A-Za-z0-9_.-]", "_", str(name))
-        key = (key if key[:1].isalpha() and key not in _RESERVED else "m_" + key)[:64]
+        key = metric_name(name, _RESERVED)
         if number is not None and len(out) < _MOST_METRICS:
             out[key] = number
         elif name not in _left_out:
