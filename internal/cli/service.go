@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/internal/model/hub"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/service"
 	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/registry"
 )
 
 func serviceCommand() *cobra.Command {
 	var models []string
-	o := run.ServiceOptions{}
+	o := service.Options{}
 	cmd := &cobra.Command{
 		Use:   "service --dir DIR --model NAME=PATH",
 		Short: "Train and sample for clients of the Tinker API",
@@ -38,18 +39,19 @@ func serviceCommand() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("--model %s: %w", given, err)
 				}
-				o.Models = append(o.Models, run.ServedModel{Name: name, Path: path})
+				o.Models = append(o.Models, service.Model{Name: name, Path: path})
 			}
 			stop, cancel := interruptible(cmd.Context())
 			defer cancel()
-			return run.Service(stop, o)
+			return orInterrupted(stop, service.Run(stop, o))
 		},
 	}
-	cmd.Flags().StringArrayVarP(&models, "model", "m", nil, "model: NAME=PATH, by which clients call it, or a hub name; may be given again")
+	cmd.Flags().StringArrayVarP(&models, "model", "m", nil, "model: NAME=PATH, where clients call it NAME, or a hub name; may be repeated")
 	cmd.Flags().StringVar(&o.Dir, "dir", "service", "directory of checkpoints")
-	cmd.Flags().StringVar(&o.Trainer, "trainer", "cpu", "engine that trains")
-	cmd.Flags().StringVar(&o.Sampler, "sampler", "cpu", "engine that samples")
-	cmd.Flags().StringVar(&o.Address, "addr", "127.0.0.1:8000", "address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
+	cmd.Flags().StringVar(&o.Trainer, "trainer", registry.Trainers.Auto[0], "engine that trains")
+	cmd.Flags().StringVar(&o.Sampler, "sampler", registry.Samplers.Auto[0], "engine that samples")
+	cmd.Flags().StringVar(&o.Address, "addr", "127.0.0.1:8000",
+		"address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
 	cmd.Flags().IntVar(&o.MaxLen, "max-model-len", 0, "most tokens of a sequence; 0 means the model's length, at most 4096")
 	cmd.Flags().IntVar(&o.Alpha, "lora-alpha", 32, "lora_alpha of new adapters, which the API does not carry")
 	cmd.Flags().DurationVar(&o.Gap, "gap-timeout", 5*time.Minute, "how long a request waits for those with lower numbers")

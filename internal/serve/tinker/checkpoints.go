@@ -69,7 +69,7 @@ func (s *Server) write(ctx context.Context, m *model, p tinker.Path) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(temp, madeName), data, 0o644)
+		return durable.WriteFile(filepath.Join(temp, madeName), data)
 	})
 	if err != nil {
 		return &ownError{err}
@@ -134,7 +134,8 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 				return nil, err
 			}
 			if c.made != m.made {
-				return nil, fmt.Errorf("%s is of %s, rank %d, and this model is of %s, rank %d", c.path, c.BaseModel, c.Rank, m.made.BaseModel, m.made.Rank)
+				return nil, fmt.Errorf("%s is of %s, rank %d, and this model is of %s, rank %d", c.path, c.BaseModel, c.Rank,
+					m.made.BaseModel, m.made.Rank)
 			}
 			trainer, err := c.open(ctx, b.Base, in.Optimizer)
 			if err != nil {

@@ -65,7 +65,8 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	f := s.futures[in.RequestID]
 	s.mu.Unlock()
 	if f == nil {
-		return nil, &problem{http.StatusGone, "there is no request " + in.RequestID + ": its result was fetched more than an hour ago, or the service has begun anew"}
+		return nil, &problem{http.StatusGone, "there is no request " + in.RequestID +
+			": its result was fetched more than an hour ago, or the service has begun anew"}
 	}
 	timer := time.NewTimer(s.opts.Hold)
 	defer timer.Stop()

@@ -283,7 +283,8 @@ func (m *model) giveUp(patience time.Duration) {
 	defer m.mu.Unlock()
 	lost := m.next
 	for _, seq := range slices.Sorted(maps.Keys(m.held)) {
-		m.held[seq].f.finish(nil, fmt.Errorf("seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
+		m.held[seq].f.finish(nil, fmt.Errorf(
+			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
 			lost, m.id, patience, seq))
 		m.next = seq + 1
 	}

@@ -102,7 +102,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case task := <-s.tasks:
 			tasks.Go(func() { task(ctx) })
 		case now := <-sweep.C:
-			s.forget(now)
+			tasks.Go(func() { s.forget(now) }) // who starts a task may hold the mutex
 		case <-ctx.Done():
 		}
 	}
@@ -183,12 +183,17 @@ func (s *Server) Handler() http.Handler {
 		reply, err := s.samplerInfo(r.PathValue("id"))
 		s.reply(w, reply, err)
 	})
-	mux.HandleFunc("GET /api/v1/get_server_capabilities", func(w http.ResponseWriter, _ *http.Request) { s.reply(w, s.capabilities(), nil) })
-	mux.HandleFunc("GET /api/v1/healthz", func(w http.ResponseWriter, _ *http.Request) { s.reply(w, map[string]string{"status": "ok"}, nil) })
+	for path, answer := range map[string]func() any{
+		"get_server_capabilities": s.capabilities, "healthz": func() any { return map[string]string{"status": "ok"} },
+	} {
+		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, answer(), nil) })
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.reply(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md lists the calls", r.Method, r.URL.Path))
+		s.reply(w, nil, missing("%s %s is not in this version: docs/guide/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	guarded := web.Guard(mux, s.opts.Token, func(w http.ResponseWriter, status int, err error) { s.reply(w, nil, &problem{status, err.Error()}) })
+	guarded := web.Guard(mux, s.opts.Token, func(w http.ResponseWriter, status int, err error) {
+		s.reply(w, nil, &problem{status, err.Error()})
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Token != "" && !s.isKnown(r) {
 			s.reply(w, nil, &problem{http.StatusUnauthorized, "the key is unknown: set TINKER_API_KEY to that of the service"})

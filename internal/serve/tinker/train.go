@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
@@ -37,7 +36,7 @@ func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
 
 // pass is a request for a forward pass, or for both passes, that was checked whole.
 type pass struct {
-	loss   *loss.Tinker
+	loss   *lossFn
 	exps   []*trinity.Experience
 	tokens int // most that are computed at once
 }
@@ -53,7 +52,7 @@ func newPass(b *Base, in *tinker.ForwardBackward) (*pass, error) {
 		}
 		settings[c.Name] = c.Number
 	}
-	l, err := loss.NewTinker(in.Loss, settings)
+	l, err := newLoss(in.Loss, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func newPass(b *Base, in *tinker.ForwardBackward) (*pass, error) {
 	for i := range in.Data {
 		e, inputs, err := experienceOf(b, &in.Data[i])
 		if err == nil {
-			err = l.Add(e, inputs)
+			err = l.add(e, inputs)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("datum %d: %w", i, err)
@@ -133,7 +132,7 @@ func (b *Base) check(what string, ids []int32) error {
 func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool) (*tinker.Output, error) {
 	var logprobs [][]float32
 	sums := trinity.Metrics{}
-	kept := &keeping{Tinker: p.loss, metrics: sums}
+	kept := &keeping{loss: p.loss, metrics: sums}
 	for from := 0; from < len(p.exps); {
 		to, tokens := from, 0
 		for to < len(p.exps) && (to == from || tokens+len(p.exps[to].Tokens)-1 <= p.tokens) {
@@ -164,14 +163,17 @@ func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool
 
 // keeping keeps what a loss gets and returns.
 type keeping struct {
-	*loss.Tinker
+	loss     *lossFn
 	logprobs [][]float32
 	metrics  trinity.Metrics
 }
 
+// Streams implements [trinity.Loss].
+func (*keeping) Streams() trinity.Streams { return trinity.Streams{} }
+
 // Loss implements [trinity.Loss].
 func (k *keeping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
-	grads, metrics, err := k.Tinker.Loss(b, now)
+	grads, metrics, err := k.loss.compute(b, now)
 	for _, stats := range now {
 		k.logprobs = append(k.logprobs, slices.Clone(stats.Logprob[1:]))
 	}
@@ -228,7 +230,8 @@ func optimParams(in *tinker.OptimStep) (p trinity.OptimParams, err error) {
 		usual float64
 		below float64
 	}{
-		{"learning_rate", adam.LearningRate, &p.LR, 1e-4, math.Inf(1)}, {"beta1", adam.Beta1, &p.Beta1, 0.9, 1}, {"beta2", adam.Beta2, &p.Beta2, 0.95, 1},
+		{"learning_rate", adam.LearningRate, &p.LR, 1e-4, math.Inf(1)},
+		{"beta1", adam.Beta1, &p.Beta1, 0.9, 1}, {"beta2", adam.Beta2, &p.Beta2, 0.95, 1},
 		{"eps", adam.Eps, &p.Eps, 1e-12, math.Inf(1)}, {"weight_decay", adam.WeightDecay, &p.WeightDecay, 0, math.Inf(1)},
 		{"grad_clip_norm", adam.GradClipNorm, &p.ClipNorm, 0, math.Inf(1)},
 	} {

@@ -38,7 +38,8 @@ func CheckName(name string) error {
 func ParsePath(text string) (Path, error) {
 	rest, ok := strings.CutPrefix(text, scheme)
 	parts := strings.Split(rest, "/")
-	if !ok || len(parts) != 3 || !runID.MatchString(parts[0]) || !slices.Contains([]string{Weights, SamplerWeights, ExternalWeights}, parts[1]) {
+	kinds := []string{Weights, SamplerWeights, ExternalWeights}
+	if !ok || len(parts) != 3 || !runID.MatchString(parts[0]) || !slices.Contains(kinds, parts[1]) {
 		return Path{}, fmt.Errorf("the path %.200q is none of a checkpoint: want %sRUN/%s/NAME, or %s or %s in place of %s",
 			text, scheme, Weights, SamplerWeights, ExternalWeights, Weights)
 	}

@@ -177,15 +177,17 @@ func TestTensorsThatLie(t *testing.T) {
 		t    Tensor
 		want string
 	}{
-		"no type":         {Tensor{Dense: one(1)}, "its elements are of type 0: want float32 or int64"},
-		"half a number":   {Tensor{DType: Int64, Dense: make([]byte, 12)}, "it has 12 bytes, and an element has 8"},
-		"another shape":   {Tensor{DType: Int64, Shape: []int64{3}, Dense: one(1, 2)}, "its shape is [3], and it has 2 elements"},
-		"a negative":      {Tensor{DType: Int64, Shape: []int64{-1}, Dense: one(1)}, "its shape is [-1]: want at most 16777216 elements"},
-		"huge":            {sparse([]int64{1 << 26, 1 << 26}, nil, nil, nil), "its shape is [67108864 67108864]: want at most 16777216 elements"},
-		"overflows":       {Tensor{DType: Int64, Shape: []int64{1 << 62, 4}, Dense: nil}, "its shape is [4611686018427387904 4]: want at most 16777216 elements"},
-		"a sparse row":    {sparse([]int64{2}, nil, nil, nil), "it is sparse, and its shape is [2]: want two numbers"},
-		"a large token":   {Tensor{DType: Int64, Dense: large}, "element 0: 9151314442816847872 is no token"},
-		"too few rows":    {sparse([]int64{2, 2}, one(7), one(0, 1), one(0)), "it is sparse, with 2 rows, 8 bytes of values, 8 of columns and 16 of rows: they do not fit together"},
+		"no type":       {Tensor{Dense: one(1)}, "its elements are of type 0: want float32 or int64"},
+		"half a number": {Tensor{DType: Int64, Dense: make([]byte, 12)}, "it has 12 bytes, and an element has 8"},
+		"another shape": {Tensor{DType: Int64, Shape: []int64{3}, Dense: one(1, 2)}, "its shape is [3], and it has 2 elements"},
+		"a negative":    {Tensor{DType: Int64, Shape: []int64{-1}, Dense: one(1)}, "its shape is [-1]: want at most 16777216 elements"},
+		"huge":          {sparse([]int64{1 << 26, 1 << 26}, nil, nil, nil), "its shape is [67108864 67108864]: want at most 16777216 elements"},
+		"overflows": {Tensor{DType: Int64, Shape: []int64{1 << 62, 4}, Dense: nil},
+			"its shape is [4611686018427387904 4]: want at most 16777216 elements"},
+		"a sparse row":  {sparse([]int64{2}, nil, nil, nil), "it is sparse, and its shape is [2]: want two numbers"},
+		"a large token": {Tensor{DType: Int64, Dense: large}, "element 0: 9151314442816847872 is no token"},
+		"too few rows": {sparse([]int64{2, 2}, one(7), one(0, 1), one(0)),
+			"it is sparse, with 2 rows, 8 bytes of values, 8 of columns and 16 of rows: they do not fit together"},
 		"no such column":  {sparse([]int64{1, 2}, one(7), one(0, 1), one(2)), "its sparse row 0 has column 2, and there are 2"},
 		"rows fall":       {sparse([]int64{3, 2}, one(7), one(0, 2, 0, 1), one(0)), "its sparse row 0 goes from 0 to 2"},
 		"rows begin late": {sparse([]int64{1, 2}, one(7), one(1, 1), one(0)), "its sparse rows begin at 1 and end at 1: want 0 and 1"},
@@ -218,7 +220,8 @@ func FuzzMessages(f *testing.F) {
 	f.Add((&ForwardBackward{ModelID: "a", SeqID: 1, Loss: "ppo", Data: []Datum{{Input: []Chunk{TextChunk([]int32{1, 2})},
 		Inputs: []Named{{"target_tokens", NewTokens([]int32{2, 3})}, {"weights", NewFloats([]float32{1, 0})}}}}}).Encode())
 	f.Add(NewOutput("logprobs", [][]float32{{-1, -2}, {-3}}, []Metric{{"loss:sum", 3}}).Encode())
-	f.Add((&Samples{Sequences: []Sequence{{Tokens: []int32{1}, Logprobs: []float32{-1}, Top: &Top{[]int32{1, 2}, []float32{-1, -2}, 2, 1}}}}).Encode())
+	f.Add((&Samples{Sequences: []Sequence{{Tokens: []int32{1}, Logprobs: []float32{-1},
+		Top: &Top{[]int32{1, 2}, []float32{-1, -2}, 2, 1}}}}).Encode())
 	f.Fuzz(func(t *testing.T, message []byte) {
 		if r, err := DecodeForwardBackward(message); err == nil {
 			for i := range r.Data {

@@ -1,4 +1,4 @@
-package loss
+package tinker
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// testdata/record_tinker.py records the losses and derivatives of PyTorch.
-func TestLossesOfTinker(t *testing.T) {
-	data, err := os.ReadFile("testdata/tinker.json")
+// testdata/record_losses.py records the losses and derivatives of PyTorch.
+func TestLosses(t *testing.T) {
+	data, err := os.ReadFile("testdata/losses.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestLossesOfTinker(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range cases {
 		seen[c.Loss] = true
-		l, err := NewTinker(c.Loss, c.Config)
+		l, err := newLoss(c.Loss, c.Config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,14 +40,14 @@ func TestLossesOfTinker(t *testing.T) {
 		b, now := &trinity.Batch{}, []trinity.TokenStats{}
 		for _, d := range c.Data {
 			e := &trinity.Experience{Tokens: make([]int32, len(d.Logprob)+1)}
-			if err := l.Add(e, d.Inputs); err != nil {
+			if err := l.add(e, d.Inputs); err != nil {
 				t.Fatal(err)
 			}
 			b.Experiences = append(b.Experiences, e)
 			now = append(now, trinity.TokenStats{Logprob: append([]float32{0}, d.Logprob...)})
 			sum += d.Loss
 		}
-		grads, metrics, err := l.Loss(b, now)
+		grads, metrics, err := l.compute(b, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,12 +62,12 @@ func TestLossesOfTinker(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) != len(tinkerLosses) {
-		t.Errorf("%d losses are recorded of %d", len(seen), len(tinkerLosses))
+	if len(seen) != len(formulas) {
+		t.Errorf("%d losses are recorded of %d", len(seen), len(formulas))
 	}
 }
 
-func TestTinkerLossesRefuse(t *testing.T) {
+func TestLossesRefuse(t *testing.T) {
 	for want, c := range map[string]struct {
 		loss   string
 		config map[string]float64
@@ -77,7 +77,7 @@ func TestTinkerLossesRefuse(t *testing.T) {
 		`loss_fn_config: trinity_ppo needs num_total_datums`:                                            {"trinity_ppo", nil},
 		`loss_fn_config: beta of dro is +Inf: want a finite number`:                                     {"dro", map[string]float64{"beta": math.Inf(1)}},
 	} {
-		if _, err := NewTinker(c.loss, c.config); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := newLoss(c.loss, c.config); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}
@@ -97,11 +97,11 @@ func TestTinkerLossesRefuse(t *testing.T) {
 		"loss_fn_inputs lacks mask, or weights": {
 			"trinity_ppo", map[string][]float32{"logprobs": two, "advantages": two, "ref_logprobs": two}},
 	} {
-		l, err := NewTinker(c.loss, map[string]map[string]float64{"trinity_ppo": {"num_total_datums": 1}}[c.loss])
+		l, err := newLoss(c.loss, map[string]map[string]float64{"trinity_ppo": {"num_total_datums": 1}}[c.loss])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Add(&trinity.Experience{Tokens: make([]int32, 3)}, c.inputs); err == nil || err.Error() != want {
+		if err := l.add(&trinity.Experience{Tokens: make([]int32, 3)}, c.inputs); err == nil || err.Error() != want {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}

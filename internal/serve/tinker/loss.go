@@ -1,4 +1,4 @@
-package loss
+package tinker
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Tinker is a loss of the Tinker API. It is no policy loss of a run: a client sends what it reads of each token. lp is the
-// current log-probability, q the input logprobs, A advantages, w weights, r = exp(clamp(lp − q, ±20)):
+// lossFn is a loss of the API. It is no policy loss of a run: a client sends what it reads of each token. lp is the current
+// log-probability, q the input logprobs, A advantages, w weights, r = exp(clamp(lp − q, ±20)):
 //
 //	cross_entropy        −w·lp
 //	importance_sampling  −r·A
@@ -21,23 +21,24 @@ import (
 //	gspo                 ppo with the value of exp(mean(lp − q)) of the sequence, over sequence_ratio_mask, for r
 //	trinity_ppo          (dual-clipped PPO + kl_coef·½·(lp − ref)²) / (masked tokens of the datum · num_total_datums)
 //
-// Each is a sum over the tokens, and negative weights are as good as others: the gradient adds up, however a client cuts its data.
-type Tinker struct {
-	of       tinkerLoss
+// Each is a sum over the tokens, and negative weights are as good as others: the gradient adds up, however a client cuts its
+// data.
+type lossFn struct {
+	of       formula
 	settings map[string]float64
 	inputs   map[*trinity.Experience]map[string][]float32
 }
 
-// tinkerLoss is one of the losses. each writes the derivatives by lp into grad, and returns the loss.
-type tinkerLoss struct {
+// formula is one of the losses. each writes the derivatives by lp into grad, and returns the loss.
+type formula struct {
 	inputs   []string           // that a datum must have
 	optional []string           // that it may have
 	settings map[string]float64 // with their defaults; NaN must be given
-	each     func(d *tinkerDatum, grad []float32) (sum float64)
+	each     func(d *datum, grad []float32) (sum float64)
 }
 
-// tinkerDatum is a sequence of n tokens.
-type tinkerDatum struct {
+// datum is a sequence of n tokens.
+type datum struct {
 	lp       []float32            // [n]
 	in       map[string][]float32 // [n]
 	settings map[string]float64
@@ -45,58 +46,53 @@ type tinkerDatum struct {
 }
 
 const (
-	tinkerLow  = "clip_low_threshold"
-	tinkerHigh = "clip_high_threshold"
+	low  = "clip_low_threshold"
+	high = "clip_high_threshold"
 )
 
-var tinkerSampled = []string{"logprobs", "advantages"}
+var sampledInputs = []string{"logprobs", "advantages"}
 
-var tinkerLosses = map[string]tinkerLoss{
-	"cross_entropy": {inputs: []string{"weights"}, each: func(d *tinkerDatum, grad []float32) (sum float64) {
+var formulas = map[string]formula{
+	"cross_entropy": {inputs: []string{"weights"}, each: func(d *datum, grad []float32) (sum float64) {
 		for t, w := range d.in["weights"] {
 			sum -= float64(w) * float64(d.lp[t])
 			grad[t] = -w
 		}
 		return sum
 	}},
-	"importance_sampling": {inputs: tinkerSampled, each: func(d *tinkerDatum, grad []float32) float64 {
+	"importance_sampling": {inputs: sampledInputs, each: func(d *datum, grad []float32) float64 {
 		return d.sum(grad, func(_ int, d, a float64) (loss, slope float64) {
 			r := expClamped(d)
 			return -r * a, -r * a
 		})
 	}},
-	"ppo": {inputs: tinkerSampled, settings: map[string]float64{tinkerLow: 0.8, tinkerHigh: 1.2}, each: tinkerPPO},
-	"cispo": {inputs: tinkerSampled, settings: map[string]float64{tinkerLow: 0, tinkerHigh: 4}, each: func(d *tinkerDatum, grad []float32) float64 {
-		return d.sum(grad, func(t int, log, a float64) (loss, slope float64) {
-			c := clamp(expClamped(log), d.settings[tinkerLow], d.settings[tinkerHigh])
-			return -c * a * float64(d.lp[t]), -c * a
-		})
-	}},
-	"dro": {inputs: tinkerSampled, settings: map[string]float64{"beta": 0.05}, each: func(d *tinkerDatum, grad []float32) float64 {
+	"ppo":   {inputs: sampledInputs, settings: map[string]float64{low: 0.8, high: 1.2}, each: ppo},
+	"cispo": {inputs: sampledInputs, settings: map[string]float64{low: 0, high: 4}, each: cispo},
+	"dro": {inputs: sampledInputs, settings: map[string]float64{"beta": 0.05}, each: func(d *datum, grad []float32) float64 {
 		beta := d.settings["beta"]
 		return d.sum(grad, func(t int, log, a float64) (loss, slope float64) {
 			return -(a*float64(d.lp[t]) - beta*log*log/2), -a + beta*log
 		})
 	}},
 	"gspo": {
-		inputs: append(slices.Clone(tinkerSampled), "sequence_ratio_mask"), settings: map[string]float64{tinkerLow: 0.8, tinkerHigh: 1.2},
-		each: tinkerGSPO,
+		inputs: append(slices.Clone(sampledInputs), "sequence_ratio_mask"), settings: map[string]float64{low: 0.8, high: 1.2},
+		each: gspo,
 	},
 	"trinity_ppo": {
-		inputs: tinkerSampled, optional: []string{"weights", "mask", "ref_logprobs"},
+		inputs: sampledInputs, optional: []string{"weights", "mask", "ref_logprobs"},
 		settings: map[string]float64{"clip_range": 0.2, "clip_ratio_c": 3, "kl_coef": 0.001, "num_total_datums": math.NaN()},
 		each:     trinityPPO,
 	},
 }
 
-// NewTinker returns a loss by its name, with the settings that a client gives.
-func NewTinker(name string, settings map[string]float64) (*Tinker, error) {
-	of, ok := tinkerLosses[name]
+// newLoss returns a loss by its name, with the settings that a client gives.
+func newLoss(name string, settings map[string]float64) (*lossFn, error) {
+	of, ok := formulas[name]
 	if !ok {
 		return nil, fmt.Errorf("loss_fn %.40q is not in this version: pass loss_fn= one of %s", name,
-			strings.Join(slices.Sorted(maps.Keys(tinkerLosses)), ", "))
+			strings.Join(slices.Sorted(maps.Keys(formulas)), ", "))
 	}
-	l := &Tinker{of: of, settings: maps.Clone(of.settings), inputs: map[*trinity.Experience]map[string][]float32{}}
+	l := &lossFn{of: of, settings: maps.Clone(of.settings), inputs: map[*trinity.Experience]map[string][]float32{}}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		if _, ok := of.settings[key]; !ok {
 			return nil, fmt.Errorf("loss_fn_config: %s has no %.40q: want %s", name, key,
@@ -118,8 +114,8 @@ func NewTinker(name string, settings map[string]float64) (*Tinker, error) {
 	return l, nil
 }
 
-// Add gives the inputs [T−1] of an experience: input t is of Tokens[t+1].
-func (l *Tinker) Add(e *trinity.Experience, inputs map[string][]float32) error {
+// add gives the inputs [T−1] of an experience: input t is of Tokens[t+1].
+func (l *lossFn) add(e *trinity.Experience, inputs map[string][]float32) error {
 	for _, name := range l.of.inputs {
 		if inputs[name] == nil {
 			return fmt.Errorf("loss_fn_inputs lacks %s", name)
@@ -149,11 +145,8 @@ func (l *Tinker) Add(e *trinity.Experience, inputs map[string][]float32) error {
 	return nil
 }
 
-// Streams implements [trinity.Loss].
-func (*Tinker) Streams() trinity.Streams { return trinity.Streams{} }
-
-// Loss implements [trinity.Loss]. Metrics: loss, and those of trinity_ppo; all are sums.
-func (l *Tinker) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+// compute returns the derivatives of a batch. Metrics: loss, and those of trinity_ppo; all are sums.
+func (l *lossFn) compute(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"loss": 0}
 	grads := make([]trinity.TokenGrads, len(now))
 	for i, e := range b.Experiences {
@@ -162,7 +155,7 @@ func (l *Tinker) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.Tok
 			return nil, nil, fmt.Errorf("datum %d has no inputs", i)
 		}
 		grad := make([]float32, len(e.Tokens))
-		d := tinkerDatum{now[i].Logprob[1:], inputs, l.settings, metrics}
+		d := datum{now[i].Logprob[1:], inputs, l.settings, metrics}
 		metrics["loss"] += l.of.each(&d, grad[1:])
 		grads[i].Logprob = grad
 	}
@@ -170,7 +163,7 @@ func (l *Tinker) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.Tok
 }
 
 // sum adds up a loss of the tokens. of gets a token's lp − q and A, and returns its loss and its derivative by lp.
-func (d *tinkerDatum) sum(grad []float32, of func(t int, log, a float64) (loss, slope float64)) (sum float64) {
+func (d *datum) sum(grad []float32, of func(t int, log, a float64) (loss, slope float64)) (sum float64) {
 	for t, a := range d.in["advantages"] {
 		loss, slope := of(t, float64(d.lp[t])-float64(d.in["logprobs"][t]), float64(a))
 		sum += loss
@@ -179,14 +172,21 @@ func (d *tinkerDatum) sum(grad []float32, of func(t int, log, a float64) (loss, 
 	return sum
 }
 
-func tinkerPPO(d *tinkerDatum, grad []float32) float64 {
-	return d.sum(grad, func(_ int, log, a float64) (loss, slope float64) {
-		return surrogate(expClamped(log), a, d.settings[tinkerLow], d.settings[tinkerHigh])
+func cispo(d *datum, grad []float32) float64 {
+	return d.sum(grad, func(t int, log, a float64) (loss, slope float64) {
+		c := clamp(expClamped(log), d.settings[low], d.settings[high])
+		return -c * a * float64(d.lp[t]), -c * a
 	})
 }
 
-// tinkerGSPO is tinkerPPO with one ratio for the whole sequence (Zheng et al. 2025), whose derivative goes to each token.
-func tinkerGSPO(d *tinkerDatum, grad []float32) float64 {
+func ppo(d *datum, grad []float32) float64 {
+	return d.sum(grad, func(_ int, log, a float64) (loss, slope float64) {
+		return surrogate(expClamped(log), a, d.settings[low], d.settings[high])
+	})
+}
+
+// gspo is ppo with one ratio for the whole sequence (Zheng et al. 2025), whose derivative goes to each token.
+func gspo(d *datum, grad []float32) float64 {
 	total, n := 0.0, 0.0
 	for t, m := range d.in["sequence_ratio_mask"] {
 		if m != 0 {
@@ -196,7 +196,7 @@ func tinkerGSPO(d *tinkerDatum, grad []float32) float64 {
 	}
 	ratio := expClamped(total / max(n, 1))
 	return d.sum(grad, func(_ int, _, a float64) (loss, slope float64) {
-		return surrogate(ratio, a, d.settings[tinkerLow], d.settings[tinkerHigh])
+		return surrogate(ratio, a, d.settings[low], d.settings[high])
 	})
 }
 
@@ -209,7 +209,7 @@ func surrogate(r, a, low, high float64) (loss, slope float64) {
 }
 
 // trinityPPO is what newer versions of Trinity-RFT ask of a server of their own (server_loss_fn).
-func trinityPPO(d *tinkerDatum, grad []float32) (sum float64) {
+func trinityPPO(d *datum, grad []float32) (sum float64) {
 	mask, ref := d.in["mask"], d.in["ref_logprobs"]
 	if mask == nil {
 		mask = d.in["weights"]

@@ -1,4 +1,5 @@
-package run
+// Package service opens the models that a service trains and samples for its clients.
+package service
 
 import (
 	"context"
@@ -9,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/model"
@@ -17,31 +17,31 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// ServiceOptions say what a service serves.
-type ServiceOptions struct {
+// Options say what a service serves.
+type Options struct {
 	Dir              string // of checkpoints
-	Models           []ServedModel
+	Models           []Model
 	Trainer, Sampler string // plug-ins
 	Address, Token   string
-	MaxLen           int // tokens of a sequence; 0 is the model's length, at most usualServiceLength
+	MaxLen           int // tokens of a sequence; 0 is the model's length, at most usualLength
 	Alpha            int // lora_alpha of new adapters
 	Gap              time.Duration
 	Say              func(string)
 }
 
-// ServedModel is a model that clients call by a name.
-type ServedModel struct{ Name, Path string }
+// Model is a model that clients call by a name.
+type Model struct{ Name, Path string }
 
 const (
-	usualServiceLength = 4096
-	serviceMicro       = 2048             // tokens that a trainer computes at once
-	serviceSequences   = 64               // that a sampler samples at once
-	serviceHold        = 40 * time.Second // the SDK gives up after 45
+	usualLength = 4096
+	microTokens = 2048             // tokens that a trainer computes at once
+	sequences   = 64               // that a sampler samples at once
+	hold        = 40 * time.Second // the SDK gives up after 45
 )
 
-// Service trains and samples for clients until ctx ends.
-func Service(ctx context.Context, o ServiceOptions) (err error) {
-	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: serviceHold, Token: o.Token, Say: o.Say}
+// Run trains and samples for clients until ctx ends.
+func Run(ctx context.Context, o Options) (err error) {
+	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: hold, Token: o.Token, Say: o.Say}
 	for _, m := range o.Models {
 		base, closing, err := openBase(ctx, &o, m)
 		if err != nil {
@@ -59,17 +59,20 @@ func Service(ctx context.Context, o ServiceOptions) (err error) {
 		return err
 	}
 	o.Say(fmt.Sprintf("serves at http://%s: TINKER_BASE_URL=http://%[1]s TINKER_API_KEY=tml-local", listener.Addr()))
-	eg, ctx := errgroup.WithContext(ctx)
-	eg.Go(func() error { return server.Run(ctx) })
+	eg, serving := errgroup.WithContext(ctx)
+	eg.Go(func() error { return server.Run(serving) })
 	eg.Go(func() error {
 		shell := &web.Server{Handler: server.Handler(), Read: time.Minute, Grace: time.Second}
-		return shell.Serve(ctx, listener)
+		return shell.Serve(serving, listener)
 	})
-	return eg.Wait()
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 // openBase opens the sampler of a model, and says how to open its trainers.
-func openBase(ctx context.Context, o *ServiceOptions, m ServedModel) (*tinker.Base, func(), error) {
+func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
 	cfg, err := model.ReadConfig(m.Path)
 	if err != nil {
 		return nil, nil, err
@@ -88,10 +91,10 @@ func openBase(ctx context.Context, o *ServiceOptions, m ServedModel) (*tinker.Ba
 	}
 	length := o.MaxLen
 	if length == 0 {
-		length = min(cfg.MaxPositions, usualServiceLength)
+		length = min(cfg.MaxPositions, usualLength)
 	}
 	sampler, err := samplers.OpenSampler(ctx, engine.SamplerSpec{
-		ModelPath: m.Path, MaxSequences: serviceSequences, MaxModelLen: length, Text: text.Decode, Tokens: text.Encode,
+		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: length, Text: text.Decode, Tokens: text.Encode,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -102,18 +105,18 @@ func openBase(ctx context.Context, o *ServiceOptions, m ServedModel) (*tinker.Ba
 		}
 	}
 	b := &tinker.Base{
-		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: (&settle.Stage{ModelPath: m.Path, Text: text}).Vocabulary(), MaxLen: length,
-		MicroTokens: max(serviceMicro, length),
+		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: max(cfg.VocabSize, text.Tokenizer().VocabSize()), MaxLen: length,
+		MicroTokens: max(microTokens, length),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
-				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(serviceMicro, length), MaxModelLen: length + 1,
+				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
 			})
 		},
 	}
 	var ok bool
 	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {
 		closing()
-		return nil, nil, errors.New("the sampler " + o.Sampler + " holds one adapter at a time: want cpu")
+		return nil, nil, errors.New("the sampler " + o.Sampler + " does not hold several adapters at once")
 	}
 	return b, closing, nil
 }
