@@ -47,6 +47,10 @@ type Experience struct {
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
 	Teacher         string    `json:"teacher,omitempty"`          // the teacher's name; "" is the run's first teacher
 
+	// Targets [T] are the tokens whose log-probabilities an engine gives in place of those of Tokens; nil is Tokens. A
+	// client of a service may ask for others than those that follow.
+	Targets []int32 `json:"-"`
+
 	StepStreams `json:"-"`
 
 	PromptLen      int                `json:"prompt_len"`                // tokens before the first that the policy may have written
@@ -119,6 +123,9 @@ func (e *Experience) Check() error {
 	}
 	if len(e.Mask) != n {
 		return fmt.Errorf("experience %s: mask has length %d, want %d (one per token)", e.ID, len(e.Mask), n)
+	}
+	if e.Targets != nil && len(e.Targets) != n {
+		return fmt.Errorf("experience %s: targets has length %d, want %d (one per token)", e.ID, len(e.Targets), n)
 	}
 	if e.Mask[0] {
 		return fmt.Errorf("experience %s: mask[0] is set, but the first token has no predecessor to predict it", e.ID)

@@ -52,6 +52,12 @@ type VersionWriter interface {
 	SaveVersion(ctx context.Context, dir string) error
 }
 
+// Discarder is a Trainer that can drop the gradient since the last OptimStep.
+type Discarder interface {
+	Trainer
+	Discard(ctx context.Context) error
+}
+
 // StateReader is a [TrainerOpener] that writes the model of a state without loading the optimizer's tensors.
 type StateReader interface {
 	TrainerOpener

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"mime"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
 )
 
 // otelAnswer returns how much a collector refuses of what it got, and why. An empty answer accepts all.
@@ -33,47 +32,23 @@ func otelAnswer(reply *retry.Reply) (refused int64, why string, err error) {
 	case kind != "" && kind != "application/x-protobuf":
 		return 0, "", fmt.Errorf("its type is %s", kind)
 	}
-	err = eachField(reply.Body, func(num protowire.Number, _ uint64, partial []byte) error {
-		if num != 1 || partial == nil {
+	err = protobuf.Each(reply.Body, func(f protobuf.Field) error {
+		if f.Number != 1 {
 			return nil
 		}
-		return eachField(partial, func(num protowire.Number, v uint64, text []byte) error {
-			switch num {
+		return f.Each(func(f protobuf.Field) error {
+			switch f.Number {
 			case 1:
-				refused = int64(v)
+				n, err := f.Varint()
+				refused = int64(n)
+				return err
 			case 2:
+				text, err := f.Bytes()
 				why = string(text)
+				return err
 			}
 			return nil
 		})
 	})
 	return refused, why, err
-}
-
-// eachField calls visit with the fields of an encoded message: a number, or bytes that are not nil.
-func eachField(b []byte, visit func(num protowire.Number, v uint64, b []byte) error) error {
-	for len(b) > 0 {
-		num, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		if n = protowire.ConsumeFieldValue(num, kind, b); n < 0 {
-			return protowire.ParseError(n)
-		}
-		var v uint64
-		var text []byte
-		switch kind {
-		case protowire.VarintType:
-			v, _ = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			text, _ = protowire.ConsumeBytes(b)
-			text = append([]byte{}, text...)
-		}
-		if err := visit(num, v, text); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
 }

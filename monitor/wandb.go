@@ -19,6 +19,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
 )
 
 func init() {
@@ -239,20 +240,21 @@ func (w *wandb) summarize(r *wandbRow, newest map[string]string) []byte {
 func (w *wandb) readSummary() error {
 	w.summary = map[string]string{}
 	return w.file.each(func(record []byte) error {
-		return eachField(record, func(num protowire.Number, _ uint64, summary []byte) error {
-			if num != wandbSummary {
+		return protobuf.Each(record, func(f protobuf.Field) error {
+			if f.Number != wandbSummary {
 				return nil
 			}
-			return eachField(summary, func(_ protowire.Number, _ uint64, update []byte) error {
+			return f.Each(func(f protobuf.Field) error {
 				var name, text string
-				err := eachField(update, func(num protowire.Number, _ uint64, b []byte) error {
-					switch num {
+				err := f.Each(func(f protobuf.Field) error {
+					b, err := f.Bytes()
+					switch f.Number {
 					case 1:
 						name = string(b)
 					case 16:
 						text = string(b)
 					}
-					return nil
+					return err
 				})
 				w.summary[name] = text
 				return err

@@ -119,12 +119,19 @@ func stats(logits []float64, b *trinity.Batch, want trinity.Streams) []trinity.T
 // along returns of(token) for each token [T], 0 where the mask is false.
 func along(e *trinity.Experience, of func(token int32) float64) []float32 {
 	out := make([]float32, len(e.Tokens))
-	for t, token := range e.Tokens {
+	for t, token := range targets(e) {
 		if e.Mask[t] {
 			out[t] = float32(of(token))
 		}
 	}
 	return out
+}
+
+func targets(e *trinity.Experience) []int32 {
+	if e.Targets != nil {
+		return e.Targets
+	}
+	return e.Tokens
 }
 
 // Forward implements engine.Trainer.
@@ -163,7 +170,7 @@ func (b *Bandit) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss
 			if !e.Mask[t] {
 				continue
 			}
-			b.grad[e.Tokens[t]] += float64(g)
+			b.grad[targets(e)[t]] += float64(g)
 			for v := range b.grad {
 				b.grad[v] -= float64(g) * math.Exp(logp[v])
 			}

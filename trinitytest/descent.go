@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -40,7 +41,7 @@ func (d *descent) check(b *trinity.Batch) error {
 		if err := e.Check(); err != nil {
 			return err
 		}
-		for t, token := range e.Tokens {
+		for t, token := range slices.Concat(e.Tokens, e.Targets) {
 			if token < 0 || int(token) >= len(d.Weights) {
 				return fmt.Errorf("experience %s: token %d at position %d is outside the vocabulary of %d", e.ID, token, t, len(d.Weights))
 			}
@@ -58,6 +59,12 @@ func (d *descent) OptimStep(_ context.Context, p trinity.OptimParams) (trinity.M
 		d.grad[v] = 0
 	}
 	return trinity.Metrics{"grad_norm": math.Sqrt(norm), "lr": p.LR}, d.usable()
+}
+
+// Discard implements engine.Discarder.
+func (d *descent) Discard(context.Context) error {
+	clear(d.grad)
+	return d.usable()
 }
 
 // save writes a state into dir.

@@ -37,6 +37,8 @@ func Engine(t *testing.T, open func(t *testing.T) Trained) {
 		"forward returns the right shapes":            engineForward,
 		"a gradient does not depend on micro-batches": engineCut,
 		"a step uses up the gradient":                 engineStep,
+		"a discarded gradient changes nothing":        engineDiscard,
+		"targets take the place of tokens":            engineTargets,
 		"a resumed engine continues":                  engineResume,
 		"a model directory is written":                engineModel,
 		"the sampler has the published version":       enginePublish,
@@ -129,6 +131,77 @@ func engineStep(t *testing.T, open func(*testing.T) Trained) {
 	}
 	if lower, _ := optimStep(t, e, 2, 1); lower >= loss {
 		t.Errorf("the loss went from %v to %v", loss, lower)
+	}
+}
+
+func engineDiscard(t *testing.T, open func(*testing.T) Trained) {
+	e := open(t)
+	d, ok := e.Engine.(engine.Discarder)
+	if !ok {
+		return
+	}
+	if _, err := e.Engine.ForwardBackward(t.Context(), wholeBatch(), e.loss(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Discard(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Engine.SaveState(t.Context(), t.TempDir()); err != nil {
+		t.Errorf("a state without a gradient: %v", err)
+	}
+	if _, left := optimStep(t, e, 2, 0); left != 0 {
+		t.Errorf("a gradient of norm %v is left", left)
+	}
+}
+
+// engineTargets checks that Targets name the tokens whose log-probabilities come back and are trained. An engine that
+// has no targets says so.
+func engineTargets(t *testing.T, open func(*testing.T) Trained) {
+	e := open(t)
+	if e.Value {
+		return
+	}
+	at := func(x *trinity.Experience) ([]float32, error) {
+		xs := []*trinity.Experience{x}
+		stats, err := e.Engine.Forward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, trinity.Streams{})
+		if err != nil {
+			return nil, err
+		}
+		return stats[0].Logprob, nil
+	}
+	other := func(tokens ...int32) *trinity.Experience {
+		return &trinity.Experience{Tokens: tokens, Mask: []bool{false, false, false, true, true}, PromptLen: 3, Temperature: 1}
+	}
+	x := other(1, 2, 3, 7, 6)
+	x.Targets = []int32{0, 0, 0, 4, 5}
+	got, err := at(x)
+	if err != nil {
+		return // it has none, and computes nothing
+	}
+	first, err := at(other(1, 2, 3, 4, 6))
+	last, err2 := at(other(1, 2, 3, 7, 5))
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	if want := []float32{0, 0, 0, first[3], last[4]}; farthest(got, want) > 1e-5 {
+		t.Errorf("log-probabilities %v, want %v", got, want)
+	}
+	xs := []*trinity.Experience{x}
+	if _, err := e.Engine.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, e.loss(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Engine.OptimStep(t.Context(), smooth); err != nil {
+		t.Fatal(err)
+	}
+	after, err := at(x)
+	if err != nil || after[3] <= got[3] || after[4] <= got[4] {
+		t.Errorf("a step on the targets: their log-probabilities go from %v to %v, %v", got, after, err)
+	}
+	for _, bad := range [][]int32{{1}, {0, 0, 0, 1, -1}, {0, 0, 0, 1, math.MaxInt32}} {
+		x.Targets = bad
+		if _, err := at(x); err == nil {
+			t.Errorf("targets %v gave no error", bad)
+		}
 	}
 }
 

@@ -119,6 +119,22 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	return metrics, nil
 }
 
+// Discard implements [engine.Discarder].
+func (e *Engine) Discard(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.opts.ForwardOnly {
+		return errForwardOnly
+	}
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
+	clearFlat(e.pool, e.gradient)
+	e.accumulating = false
+	e.passes.backbone.balance.report(trinity.Metrics{}) // and begins to count anew
+	return nil
+}
+
 // copyPublished copies the published weights before they change, if the options ask for it.
 func (e *Engine) copyPublished() {
 	if e.publishedWeights != nil && !e.behind {

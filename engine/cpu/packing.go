@@ -98,9 +98,13 @@ func (p *packing) branch(batch []*trinity.Experience, work []stretch, prefix, de
 
 // addUses appends the trained tokens of a sequence whose rows are in p.path.
 func (p *packing) addUses(e *trinity.Experience, s stretch) {
+	targets := e.Tokens
+	if e.Targets != nil {
+		targets = e.Targets
+	}
 	for t := 1; t <= len(s.tokens); t++ {
 		if e.Mask[t] {
-			row := headRow{row: p.path[t-1], target: e.Tokens[t], temperature: temperature(e), teacher: e.Teacher}
+			row := headRow{row: p.path[t-1], target: targets[t], temperature: temperature(e), teacher: e.Teacher}
 			p.uses = append(p.uses, use{headRow: row, experience: s.experience, position: t})
 		}
 	}

@@ -30,9 +30,11 @@ func (s *passes) check(batch []*trinity.Experience, want trinity.Streams) error 
 		if err := x.Check(); err != nil {
 			return fmt.Errorf("cpu: %w", err)
 		}
-		for t, token := range x.Tokens {
-			if token < 0 || int(token) >= s.cfg.VocabSize {
-				return fmt.Errorf("cpu: experience %s: token %d at position %d is outside the vocabulary of %d", x.ID, token, t, s.cfg.VocabSize)
+		for _, tokens := range [][]int32{x.Tokens, x.Targets} {
+			for t, token := range tokens {
+				if token < 0 || int(token) >= s.cfg.VocabSize {
+					return fmt.Errorf("cpu: experience %s: token %d at position %d is outside the vocabulary of %d", x.ID, token, t, s.cfg.VocabSize)
+				}
 			}
 		}
 	}

@@ -178,6 +178,9 @@ func (e *Engine) check(xs []*trinity.Experience) error {
 		if err := x.Check(); err != nil {
 			return fmt.Errorf("torch: %w", err)
 		}
+		if x.Targets != nil {
+			return fmt.Errorf("torch: experience %s has targets in place of its tokens, which this engine does not compute", x.ID)
+		}
 		for t, token := range x.Tokens {
 			if token < 0 || int(token) >= e.cfg.VocabSize {
 				return fmt.Errorf("torch: experience %s: token %d at position %d is outside the vocabulary of %d", x.ID, token, t, e.cfg.VocabSize)

@@ -74,7 +74,7 @@ func New() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		runCommand(), sweepCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
-		serveCommand(), evalCommand(),
+		serveCommand(), serviceCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), templatesCommand(), dataCommand(), tasksCommand(), wheelCommand(),
 		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), compareCommand(), exportCommand(), viewCommand(),

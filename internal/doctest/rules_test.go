@@ -40,6 +40,8 @@ var exempt = []exemption{
 	{regexp.MustCompile(`\btrinity cluster (submit|status|logs|down)`), "it needs a scheduler; the script cluster.txtar has a fake one", nil},
 	{regexp.MustCompile(`^curl http://127\.0\.0\.1:8010/`), "it needs a server", nil},
 	{regexp.MustCompile(`\btrinity studio\b`), "it serves until Ctrl-C; TestStudioServesRuns runs it", nil},
+	{regexp.MustCompile(`\btrinity service\b`), "it serves until Ctrl-C; TestServiceServes runs it", nil},
+	{regexp.MustCompile(`^TINKER_BASE_URL=\S+ TINKER_API_KEY=\S+ python3 my_loop.py$`), "it is a program of the reader", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
 	{regexp.MustCompile(`^bash \.ci/release --snapshot$`), "it compiles for many minutes, and needs the network", isFile},
 	{regexp.MustCompile(`^go run -C \.ci/site \. `), "TestSiteHasEveryPage runs it", nil},

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/internal/model/hub"
+	"github.com/trinity-go/trinity/internal/run/service"
+	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func serviceCommand() *cobra.Command {
+	var models []string
+	o := service.Options{}
+	cmd := &cobra.Command{
+		Use:   "service --dir DIR --model NAME=PATH",
+		Short: "Train and sample for clients of the Tinker API",
+		Long: "Serve training and sampling of adapters at /api/v1 until Ctrl-C, for the SDK tinker and what is built on it:\n" +
+			"TINKER_BASE_URL=http://127.0.0.1:8000 TINKER_API_KEY=tml-local python my_loop.py. Checkpoints lie in --dir.",
+		Args: wantArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
+			o.Token = os.Getenv("TRINITY_TOKEN")
+			if o.Alpha < 1 || o.Gap <= 0 {
+				return errors.New("--lora-alpha, --gap-timeout: want more than 0")
+			}
+			for _, given := range models {
+				name, path, ok := strings.Cut(given, "=")
+				if !ok {
+					path = name
+				}
+				path, err := hub.Resolve(cmd.Context(), path, o.Say)
+				if err != nil {
+					return fmt.Errorf("--model %s: %w", given, err)
+				}
+				o.Models = append(o.Models, service.Model{Name: name, Path: path})
+			}
+			stop, cancel := interruptible(cmd.Context())
+			defer cancel()
+			return orInterrupted(stop, service.Run(stop, o))
+		},
+	}
+	cmd.Flags().StringArrayVarP(&models, "model", "m", nil, "model: NAME=PATH, where clients call it NAME, or a hub name; may be repeated")
+	cmd.Flags().StringVar(&o.Dir, "dir", "service", "directory of checkpoints")
+	cmd.Flags().StringVar(&o.Trainer, "trainer", registry.Trainers.Auto[0], "engine that trains")
+	cmd.Flags().StringVar(&o.Sampler, "sampler", registry.Samplers.Auto[0], "engine that samples")
+	cmd.Flags().StringVar(&o.Address, "addr", "127.0.0.1:8000",
+		"address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
+	cmd.Flags().IntVar(&o.MaxLen, "max-model-len", 0, "most tokens of a sequence; 0 means the model's length, at most 4096")
+	cmd.Flags().IntVar(&o.Alpha, "lora-alpha", 32, "lora_alpha of new adapters, which the API does not carry")
+	cmd.Flags().DurationVar(&o.Gap, "gap-timeout", 5*time.Minute, "how long a request waits for those with lower numbers")
+	if err := cmd.MarkFlagRequired("model"); err != nil {
+		panic(err) // the flag was added above
+	}
+	return cmd
+}

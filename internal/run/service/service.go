@@ -1,0 +1,122 @@
+// Package service opens the models that a service trains and samples for its clients.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/serve/tinker"
+	"github.com/trinity-go/trinity/internal/serve/web"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Options say what a service serves.
+type Options struct {
+	Dir              string // of checkpoints
+	Models           []Model
+	Trainer, Sampler string // plug-ins
+	Address, Token   string
+	MaxLen           int // tokens of a sequence; 0 is the model's length, at most usualLength
+	Alpha            int // lora_alpha of new adapters
+	Gap              time.Duration
+	Say              func(string)
+}
+
+// Model is a model that clients call by a name.
+type Model struct{ Name, Path string }
+
+const (
+	usualLength = 4096
+	microTokens = 2048             // tokens that a trainer computes at once
+	sequences   = 64               // that a sampler samples at once
+	hold        = 40 * time.Second // the SDK gives up after 45
+)
+
+// Run trains and samples for clients until ctx ends.
+func Run(ctx context.Context, o Options) (err error) {
+	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: hold, Token: o.Token, Say: o.Say}
+	for _, m := range o.Models {
+		base, closing, err := openBase(ctx, &o, m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		defer closing()
+		options.Bases = append(options.Bases, base)
+	}
+	server, err := tinker.New(options)
+	if err != nil {
+		return err
+	}
+	listener, err := web.Listen(ctx, o.Address, o.Token)
+	if err != nil {
+		return err
+	}
+	o.Say(fmt.Sprintf("serves at http://%s: TINKER_BASE_URL=http://%[1]s TINKER_API_KEY=tml-local", listener.Addr()))
+	eg, serving := errgroup.WithContext(ctx)
+	eg.Go(func() error { return server.Run(serving) })
+	eg.Go(func() error {
+		shell := &web.Server{Handler: server.Handler(), Read: time.Minute, Grace: time.Second}
+		return shell.Serve(serving, listener)
+	})
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// openBase opens the sampler of a model, and says how to open its trainers.
+func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
+	cfg, err := model.ReadConfig(m.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := renderer.Open(m.Path, renderer.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	trainers, err := registry.Trainers.Build(o.Trainer)
+	if err != nil {
+		return nil, nil, err
+	}
+	samplers, err := registry.Samplers.Build(o.Sampler)
+	if err != nil {
+		return nil, nil, err
+	}
+	length := o.MaxLen
+	if length == 0 {
+		length = min(cfg.MaxPositions, usualLength)
+	}
+	sampler, err := samplers.OpenSampler(ctx, engine.SamplerSpec{
+		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: length, Text: text.Decode, Tokens: text.Encode,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	closing := func() {
+		if c, ok := sampler.(interface{ Close() error }); ok {
+			_ = c.Close() // the service ends
+		}
+	}
+	b := &tinker.Base{
+		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: max(cfg.VocabSize, text.Tokenizer().VocabSize()), MaxLen: length,
+		MicroTokens: max(microTokens, length),
+		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
+			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
+				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
+			})
+		},
+	}
+	var ok bool
+	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {
+		closing()
+		return nil, nil, errors.New("the sampler " + o.Sampler + " does not hold several adapters at once")
+	}
+	return b, closing, nil
+}

@@ -1,0 +1,99 @@
+package tinker
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/wire/tinker"
+)
+
+// future is a call that is computed later.
+type future struct {
+	id      string
+	body    [sha256.Size]byte // of the call, which a client may send again
+	reply   tinker.Submitted
+	waits   func() string // for what; nil once it is computed
+	done    chan struct{} // closed when there is a result
+	result  any           // encoded, or what becomes JSON
+	fetched time.Time     // last
+}
+
+// kept is how long a result stays after a client has fetched it, because the answer may be lost.
+const kept = time.Hour
+
+// submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls.
+func (s *Server) submit(id string, body []byte, reply tinker.Submitted, begin func(*future) error) (*tinker.Submitted, error) {
+	reply.RequestID = id
+	f := &future{id: id, body: sha256.Sum256(body), reply: reply, done: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.futures[id]; known != nil {
+		if known.body != f.body {
+			return nil, conflict("request %s has come with another body before: a number stands for one request", id)
+		}
+		return &known.reply, nil
+	}
+	if err := begin(f); err != nil {
+		return nil, err
+	}
+	s.futures[id] = f
+	return &f.reply, nil
+}
+
+// finish gives the result, or the reason why there is none.
+func (f *future) finish(result any, err error) {
+	if err != nil {
+		category := "user"
+		if isServers(err) {
+			category = "server"
+		}
+		result = &tinker.Failed{Error: err.Error(), Category: category}
+	}
+	f.result = result
+	close(f.done)
+}
+
+// retrieve waits for a result.
+func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
+	var in tinker.RetrieveFuture
+	if err := read(body, &in); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	f := s.futures[in.RequestID]
+	s.mu.Unlock()
+	if f == nil {
+		return nil, &problem{http.StatusGone, "there is no request " + in.RequestID +
+			": its result was fetched more than an hour ago, or the service has begun anew"}
+	}
+	timer := time.NewTimer(s.opts.Hold)
+	defer timer.Stop()
+	select {
+	case <-f.done:
+		s.mu.Lock()
+		f.fetched = time.Now()
+		s.mu.Unlock()
+		return f.result, nil
+	case <-timer.C:
+		again := &tinker.TryAgain{Type: "try_again", RequestID: in.RequestID, QueueState: "active"}
+		if f.waits != nil {
+			again.QueueStateReason = f.waits()
+		}
+		return again, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// forget drops the results that were fetched an hour ago.
+func (s *Server) forget(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, f := range s.futures {
+		if !f.fetched.IsZero() && now.Sub(f.fetched) > kept {
+			delete(s.futures, id)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package tinker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
+)
+
+// sampler is a session that samples from a base, or from an adapter of it.
+type sampler struct {
+	id      string
+	base    *base
+	adapter *adapter // nil for the base
+	path    string   // of the adapter's checkpoint
+}
+
+func (s *Server) addSampler(x *sampler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.samplers[x.id] = x
+}
+
+// samplerFor returns a sampler of a base model, or of a checkpoint.
+func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
+	if path == "" {
+		b, err := s.baseOf(baseModel)
+		return &sampler{id: id, base: b}, err
+	}
+	c, err := s.find(path)
+	if err != nil {
+		return nil, err
+	}
+	if baseModel != "" && baseModel != c.BaseModel {
+		return nil, bad("%s is of %s, and not of %.200q", c.path, c.BaseModel, baseModel)
+	}
+	b, err := s.baseOf(c.BaseModel)
+	if err != nil {
+		return nil, err
+	}
+	return &sampler{id: id, base: b, adapter: b.shelf.add(path, c.dir), path: path}, nil
+}
+
+func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
+	var in tinker.CreateSampler
+	if err := read(body, &in); err != nil {
+		return nil, err
+	}
+	id, err := s.numbered(in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	if err != nil {
+		return nil, err
+	}
+	x, err := s.samplerFor(id, in.BaseModel, in.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	s.addSampler(x)
+	return map[string]string{"type": "create_sampling_session", "sampling_session_id": id}, nil
+}
+
+func (s *Server) samplerOf(id string) (*sampler, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.samplers[id]; x != nil {
+		return x, nil
+	}
+	return nil, missing("there is no sampling session %.200q", id)
+}
+
+func (s *Server) samplerInfo(id string) (any, error) {
+	x, err := s.samplerOf(id)
+	if err != nil {
+		return nil, err
+	}
+	info := map[string]string{"sampler_id": id, "base_model": x.base.Name}
+	if x.path != "" {
+		info["model_path"] = x.path
+	}
+	return info, nil
+}
+
+// maxSamples bounds the samples of a request.
+const maxSamples = 1024
+
+func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
+	in := tinker.Sample{NumSamples: 1}
+	if err := read(body, &in); err != nil {
+		return nil, err
+	}
+	x, err := s.samplerOf(in.SamplingSessionID)
+	if in.SamplingSessionID == "" {
+		x, err = s.samplerFor("sample", in.BaseModel, in.ModelPath)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.NumSamples < 1 || in.NumSamples > maxSamples {
+		return nil, bad("num_samples is %d: want 1 to %d", in.NumSamples, maxSamples)
+	}
+	seq := rand.Int64()
+	if in.SeqID != nil {
+		seq = *in.SeqID
+	}
+	id := fmt.Sprintf("%s:%d", x.id, seq)
+	reply := tinker.Submitted{}
+	for i := range in.NumSamples {
+		reply.SampleSequenceIDs = append(reply.SampleSequenceIDs, fmt.Sprintf("%s:%d", id, i))
+	}
+	return s.submit(id, body, reply, func(f *future) error {
+		return s.start(ctx, func(ctx context.Context) {
+			samples, err := x.sample(ctx, &in)
+			if err != nil {
+				f.finish(nil, err)
+				return
+			}
+			f.finish(encoded(samples.Encode()), nil)
+		})
+	})
+}
+
+// sample samples, and computes what is asked about the prompt.
+func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Samples, error) {
+	prompt, err := in.Prompt.Tokens()
+	if err != nil {
+		return nil, err
+	}
+	p, err := x.params(in, prompt)
+	if err != nil {
+		return nil, err
+	}
+	name, leave, err := x.base.shelf.use(ctx, x.adapter)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	p.Adapter = name
+	completions, err := x.base.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, *p)
+	if err != nil {
+		return nil, err
+	}
+	out := &tinker.Samples{CachedPrompt: int32(completions[0].Reused)}
+	for _, c := range completions {
+		q := tinker.Sequence{ReachedLength: c.FinishReason == "length", Tokens: c.Tokens, Logprobs: c.Logprobs}
+		if in.TopSampleLogprobs > 0 {
+			q.Top = top(c.TopLogprobs, in.TopSampleLogprobs)
+		}
+		out.Sequences = append(out.Sequences, q)
+	}
+	scores := completions[0].Prompt
+	if p.ScorePrompt && len(scores.Logprobs) != len(prompt)-1 {
+		return nil, errors.New("the sampler of this service gives no log-probabilities of a prompt")
+	}
+	if in.PromptLogprobs {
+		out.PromptLogprobs = append([]float32{float32(math.NaN())}, scores.Logprobs...)
+	}
+	if in.TopPromptLogprobs > 0 {
+		out.PromptTop = top(append([][]trinity.TokenLogprob{nil}, scores.TopLogprobs...), in.TopPromptLogprobs)
+	}
+	return out, nil
+}
+
+// top returns the k most likely tokens of each place.
+func top(of [][]trinity.TokenLogprob, k int) *tinker.Top {
+	t := &tinker.Top{K: uint32(k), Length: uint32(len(of))}
+	for _, row := range of {
+		for i := range k {
+			cell := trinity.TokenLogprob{Logprob: tinker.NoLogprob}
+			if i < len(row) {
+				cell = row[i]
+			}
+			t.Tokens, t.Logprobs = append(t.Tokens, cell.Token), append(t.Logprobs, cell.Logprob)
+		}
+	}
+	return t
+}
+
+// params returns how to sample, checked.
+func (x *sampler) params(in *tinker.Sample, prompt []int32) (*trinity.SamplingParams, error) {
+	b, q := x.base, &in.Params
+	for _, c := range []struct {
+		isGiven bool
+		name    string
+	}{
+		{in.PromptTargets != nil, "target_prompt_logprobs"}, {in.PromptAlternatives != 0, "prompt_alt_tokens_k"},
+		{in.PromptLogprobsLast != nil, "prompt_logprobs_last_n"}, {in.RecordStabilityInfo, "record_stability_info"},
+	} {
+		if c.isGiven {
+			return nil, fmt.Errorf("%s is not in this version", c.name)
+		}
+	}
+	if len(prompt) == 0 || len(prompt) >= b.MaxLen {
+		return nil, fmt.Errorf("the prompt has %d tokens: want 1 to %d", len(prompt), b.MaxLen-1)
+	}
+	if err := b.check("the prompt", prompt); err != nil {
+		return nil, err
+	}
+	p := &trinity.SamplingParams{
+		N: in.NumSamples, Temperature: value(q.Temperature, 1), TopK: value(q.TopK, -1), TopP: value(q.TopP, 1), MaxTokens: value(q.MaxTokens, 0),
+		Seed: rand.Uint64(), TopLogprobs: max(in.TopPromptLogprobs, in.TopSampleLogprobs),
+		ScorePrompt: in.PromptLogprobs || in.TopPromptLogprobs > 0,
+	}
+	if q.Seed != nil {
+		p.Seed = uint64(*q.Seed)
+	}
+	if q.Stop != nil {
+		p.Stop, p.StopTokens = q.Stop.Texts, q.Stop.Tokens
+		p.IgnoreEOS = true // the client says what ends a sequence
+	}
+	switch {
+	case !(p.Temperature >= 0) || math.IsInf(float64(p.Temperature), 0):
+		return nil, fmt.Errorf("sampling_params.temperature is %v: want 0 or more", p.Temperature)
+	case !(p.TopP > 0 && p.TopP <= 1):
+		return nil, fmt.Errorf("sampling_params.top_p is %v: want more than 0, 1 at most", p.TopP)
+	case q.MaxTokens != nil && p.MaxTokens < 1:
+		return nil, fmt.Errorf("sampling_params.max_tokens is %d: want 1 or more", p.MaxTokens)
+	case min(in.TopPromptLogprobs, in.TopSampleLogprobs) < 0 || p.TopLogprobs > trinity.MaxTopLogprobs:
+		return nil, fmt.Errorf("topk_prompt_logprobs, topk_sample_logprobs: want 0 to %d", trinity.MaxTopLogprobs)
+	case slices.Contains(p.Stop, ""):
+		return nil, errors.New("sampling_params.stop has an empty text")
+	}
+	p.MaxTokens = min(cmp.Or(p.MaxTokens, b.MaxLen), b.MaxLen-len(prompt))
+	return p, nil
+}
+
+func value[T any](given *T, usual T) T {
+	if given == nil {
+		return usual
+	}
+	return *given
+}

@@ -1,0 +1,305 @@
+// Package tinker is the wire format of the Tinker API: messages of protobuf for what is computed, JSON for the rest, as
+// version 0.38.0 of the SDK writes and reads them.
+package tinker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// CreateSession begins a session of a client.
+type CreateSession struct {
+	Tags         []string       `json:"tags"`
+	UserMetadata map[string]any `json:"user_metadata"`
+	SDKVersion   string         `json:"sdk_version"`
+	ProjectID    string         `json:"project_id,omitempty"`
+	DisplayName  string         `json:"display_name,omitempty"`
+	Type         string         `json:"type"`
+}
+
+// Session answers CreateSession. The client logs the messages.
+type Session struct {
+	Type           string  `json:"type"`
+	SessionID      string  `json:"session_id"`
+	InfoMessage    *string `json:"info_message"`
+	WarningMessage *string `json:"warning_message"`
+	ErrorMessage   *string `json:"error_message"`
+}
+
+// LoRAConfig says which adapter to train.
+type LoRAConfig struct {
+	Rank         int    `json:"rank"`
+	Seed         *int64 `json:"seed,omitempty"`
+	TrainUnembed *bool  `json:"train_unembed,omitempty"` // nil is true, also below
+	TrainMLP     *bool  `json:"train_mlp,omitempty"`
+	TrainAttn    *bool  `json:"train_attn,omitempty"`
+}
+
+// OptimizerConfig names the optimizer of a model: adamw, or another one.
+type OptimizerConfig struct {
+	Type    string `json:"type"`
+	Version int    `json:"version,omitempty"`
+}
+
+// CreateModel asks for a model to train. Its id is SESSION:train:MODEL_SEQ_ID.
+type CreateModel struct {
+	SessionID       string           `json:"session_id"`
+	ModelSeqID      *int             `json:"model_seq_id"`
+	BaseModel       string           `json:"base_model"`
+	UserMetadata    map[string]any   `json:"user_metadata,omitempty"`
+	LoRA            *LoRAConfig      `json:"lora_config,omitempty"`
+	OptimizerConfig *OptimizerConfig `json:"optimizer_config,omitempty"`
+	Type            string           `json:"type"`
+}
+
+// Info answers a question about a model.
+type Info struct {
+	Type      string    `json:"type"`
+	ModelID   string    `json:"model_id"`
+	ModelData ModelData `json:"model_data"`
+	ModelName string    `json:"model_name"`
+	IsLoRA    bool      `json:"is_lora"`
+	LoRARank  int       `json:"lora_rank"`
+}
+
+// ModelData says what the client needs of a model: TokenizerID is what it opens.
+type ModelData struct {
+	Arch        string `json:"arch,omitempty"`
+	ModelName   string `json:"model_name"`
+	TokenizerID string `json:"tokenizer_id"`
+}
+
+// OptimStep applies the gradient that the passes since the last step have added up.
+type OptimStep struct {
+	ModelID string           `json:"model_id"`
+	SeqID   int32            `json:"seq_id"`
+	Adam    *AdamParams      `json:"adam_params,omitempty"`
+	Other   *OptimizerConfig `json:"optimizer_params,omitempty"` // of an optimizer that is not Adam
+	Type    string           `json:"type"`
+}
+
+// AdamParams are the settings of a step. Nil is the default: 1e-4, .9, .95, 1e-12, 0 and 0.
+type AdamParams struct {
+	LearningRate *float64 `json:"learning_rate,omitempty"`
+	Beta1        *float64 `json:"beta1,omitempty"`
+	Beta2        *float64 `json:"beta2,omitempty"`
+	Eps          *float64 `json:"eps,omitempty"`
+	WeightDecay  *float64 `json:"weight_decay,omitempty"`   // decoupled
+	GradClipNorm *float64 `json:"grad_clip_norm,omitempty"` // 0 clips nothing
+}
+
+// SaveWeights asks for a checkpoint: of the whole training state, for samplers, or as files of Hugging Face.
+type SaveWeights struct {
+	ModelID      string            `json:"model_id"`
+	Path         string            `json:"path,omitempty"` // the name; "" is of a session of a sampler
+	SamplerSeqID *int              `json:"sampling_session_seq_id,omitempty"`
+	Kind         string            `json:"kind,omitempty"`
+	SeqID        int32             `json:"seq_id"`
+	TTLSeconds   *int64            `json:"ttl_seconds,omitempty"`
+	Overwrite    bool              `json:"overwrite"`
+	UserMetadata map[string]string `json:"user_metadata,omitempty"`
+	Type         string            `json:"type"`
+}
+
+// SavedWeights answers SaveWeights. It has one of its first two fields.
+type SavedWeights struct {
+	Path              *string `json:"path"`
+	SamplingSessionID string  `json:"sampling_session_id,omitempty"`
+	Type              string  `json:"type"`
+}
+
+// LoadWeights loads a checkpoint into a model, or makes a model of it if ModelSeqID is given.
+type LoadWeights struct {
+	SessionID    string         `json:"session_id,omitempty"`
+	ModelSeqID   *int           `json:"model_seq_id,omitempty"`
+	ModelID      string         `json:"model_id,omitempty"`
+	SeqID        int32          `json:"seq_id,omitempty"`
+	Path         string         `json:"path"`
+	Optimizer    bool           `json:"optimizer"` // its moments, too
+	BaseModel    string         `json:"base_model,omitempty"`
+	UserMetadata map[string]any `json:"user_metadata,omitempty"`
+	Type         string         `json:"type"`
+}
+
+// CreateSampler asks for a session that samples from a base model, or from a checkpoint.
+type CreateSampler struct {
+	SessionID    string `json:"session_id"`
+	SamplerSeqID *int   `json:"sampling_session_seq_id"`
+	BaseModel    string `json:"base_model,omitempty"`
+	ModelPath    string `json:"model_path,omitempty"`
+	Type         string `json:"type"`
+}
+
+// Sample asks for continuations of a prompt.
+type Sample struct {
+	NumSamples          int            `json:"num_samples"`
+	Prompt              Prompt         `json:"prompt"`
+	Params              SamplingParams `json:"sampling_params"`
+	SamplingSessionID   string         `json:"sampling_session_id,omitempty"`
+	SeqID               *int64         `json:"seq_id,omitempty"`
+	PromptLogprobs      bool           `json:"prompt_logprobs"`
+	TopPromptLogprobs   int            `json:"topk_prompt_logprobs"`
+	TopSampleLogprobs   int            `json:"topk_sample_logprobs"`
+	PromptTargets       *TensorData    `json:"target_prompt_logprobs,omitempty"`
+	PromptAlternatives  int            `json:"prompt_alt_tokens_k,omitempty"`
+	PromptLogprobsLast  *int           `json:"prompt_logprobs_last_n,omitempty"`
+	RecordStabilityInfo bool           `json:"record_stability_info,omitempty"`
+	BaseModel           string         `json:"base_model,omitempty"`
+	ModelPath           string         `json:"model_path,omitempty"`
+	Type                string         `json:"type"`
+}
+
+// Prompt is a sequence in JSON.
+type Prompt struct {
+	Chunks []PromptChunk `json:"chunks"`
+}
+
+// PromptChunk is a part of it. Type is encoded_text for one of Tokens.
+type PromptChunk struct {
+	Type   string  `json:"type"`
+	Tokens []int32 `json:"tokens,omitempty"`
+}
+
+// Tokens returns the ids of a prompt. It is an error if a chunk is no text.
+func (p Prompt) Tokens() ([]int32, error) {
+	var all []int32
+	for i, c := range p.Chunks {
+		if c.Type != "encoded_text" {
+			return nil, fmt.Errorf("chunk %d of the prompt is of type %.40q: this server reads encoded_text alone", i, c.Type)
+		}
+		all = append(all, c.Tokens...)
+	}
+	return all, nil
+}
+
+// SamplingParams say how to sample. Nil is the default.
+type SamplingParams struct {
+	MaxTokens   *int     `json:"max_tokens,omitempty"`
+	Seed        *int64   `json:"seed,omitempty"`
+	Stop        *Stop    `json:"stop,omitempty"` // nil stops at the model's own tokens; an empty one stops nowhere
+	Temperature *float32 `json:"temperature,omitempty"`
+	TopK        *int     `json:"top_k,omitempty"`
+	TopP        *float32 `json:"top_p,omitempty"`
+}
+
+// Stop are texts or tokens behind which sampling ends.
+type Stop struct {
+	Texts  []string
+	Tokens []int32
+}
+
+// UnmarshalJSON reads a text, a list of texts, or a list of tokens.
+func (s *Stop) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		s.Texts = []string{one}
+		return nil
+	}
+	if json.Unmarshal(data, &s.Texts) == nil {
+		return nil
+	}
+	s.Texts = nil
+	if json.Unmarshal(data, &s.Tokens) != nil {
+		return errors.New("stop: want a text, a list of texts, or a list of tokens")
+	}
+	return nil
+}
+
+// MarshalJSON writes a list.
+func (s Stop) MarshalJSON() ([]byte, error) {
+	if s.Tokens != nil {
+		return json.Marshal(s.Tokens)
+	}
+	return json.Marshal(append([]string{}, s.Texts...))
+}
+
+// TensorData is a tensor in JSON.
+type TensorData struct {
+	Data    []json.Number `json:"data"`
+	DType   string        `json:"dtype"`
+	Shape   []int64       `json:"shape,omitempty"`
+	Rows    []int64       `json:"sparse_crow_indices,omitempty"`
+	Columns []int64       `json:"sparse_col_indices,omitempty"`
+}
+
+// Tensor returns the tensor.
+func (d *TensorData) Tensor() (*Tensor, error) {
+	t := &Tensor{DType: Int64, Shape: d.Shape}
+	if d.DType == Float32.String() {
+		t.DType = Float32
+	} else if d.DType != Int64.String() {
+		return nil, fmt.Errorf("its elements are of %.40q: want float32 or int64", d.DType)
+	}
+	var values []byte
+	for i, n := range d.Data {
+		if t.DType == Float32 {
+			v, err := n.Float64()
+			if err != nil {
+				return nil, fmt.Errorf("element %d: %w", i, err)
+			}
+			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(float32(v)))
+			continue
+		}
+		v, err := n.Int64()
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		values = binary.LittleEndian.AppendUint64(values, uint64(v))
+	}
+	if d.Rows == nil {
+		t.Dense = values
+		return t, nil
+	}
+	t.CSR = &CSR{Values: values, Rows: integers(d.Rows), Columns: integers(d.Columns)}
+	return t, nil
+}
+
+func integers(v []int64) (b []byte) {
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, uint64(x))
+	}
+	return b
+}
+
+// Submitted answers a call that is computed later.
+type Submitted struct {
+	RequestID         string   `json:"request_id"`
+	ModelID           string   `json:"model_id,omitempty"`
+	SampleSequenceIDs []string `json:"sample_sequence_ids,omitempty"` // one a sample
+}
+
+// RetrieveFuture asks for the result of such a call.
+type RetrieveFuture struct {
+	RequestID         string `json:"request_id"`
+	AllowMetadataOnly bool   `json:"allow_metadata_only"`
+}
+
+// TryAgain answers RetrieveFuture while there is no result.
+type TryAgain struct {
+	Type             string `json:"type"`
+	RequestID        string `json:"request_id"`
+	QueueState       string `json:"queue_state"`
+	QueueStateReason string `json:"queue_state_reason,omitempty"` // the client logs it
+}
+
+// Failed is the result of a call that has failed. Category is user or server.
+type Failed struct {
+	Error    string `json:"error"`
+	Category string `json:"category"`
+}
+
+// Decode reads a body of JSON into v. It tolerates fields that v has not: each release of the SDK adds some.
+func Decode(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("it has more than one value")
+	}
+	return nil
+}

@@ -1,0 +1,516 @@
+package tinker
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
+)
+
+// ForwardBackward is the request of a forward pass, and of the backward pass unless ForwardOnly.
+type ForwardBackward struct {
+	ModelID     string
+	SeqID       int32
+	Data        []Datum
+	Loss        string
+	Config      []Setting // of the loss
+	ForwardOnly bool
+}
+
+// Setting is an argument of a loss: a number, or a text.
+type Setting struct {
+	Name   string
+	Number float64
+	Text   *string
+}
+
+// Datum is a sequence with what its loss reads of each position.
+type Datum struct {
+	Input      []Chunk
+	Inputs     []Named // of the loss
+	InputSpans []Span  // of Input; which of its tokens were sampled where
+	LossSpans  []Span  // of Inputs
+}
+
+// Named is a tensor with its name.
+type Named struct {
+	Name   string
+	Tensor Tensor
+}
+
+// Chunk is a part of a sequence. It has one of its fields.
+type Chunk struct {
+	Tokens []byte // int32
+	Image  []byte // an encoded message
+	DMel   []byte // an encoded message: audio
+}
+
+// Span is where Length tokens come from: from Offset in what was given or sampled as the sequence.
+type Span struct {
+	IsSampled      bool
+	SequenceID     string
+	Offset, Length int64
+}
+
+// Tokens returns the ids of the sequence. It is an error if a chunk is no text.
+func (d *Datum) Tokens() ([]int32, error) {
+	var all []int32
+	for i, c := range d.Input {
+		switch {
+		case c.Image != nil:
+			return nil, fmt.Errorf("chunk %d is an image: this server reads text alone", i)
+		case c.DMel != nil:
+			return nil, fmt.Errorf("chunk %d is audio: this server reads text alone", i)
+		case len(c.Tokens)%4 != 0:
+			return nil, fmt.Errorf("chunk %d has %d bytes: want int32 tokens", i, len(c.Tokens))
+		}
+		for b := c.Tokens; len(b) > 0; b = b[4:] {
+			all = append(all, int32(binary.LittleEndian.Uint32(b)))
+		}
+	}
+	return all, nil
+}
+
+// TextChunk returns the chunk of these tokens.
+func TextChunk(ids []int32) Chunk { return Chunk{Tokens: tokens(ids)} }
+
+// Encode returns the request as a message. Numbers of Config stand in both of its maps, for older servers.
+func (r *ForwardBackward) Encode() []byte {
+	b := appendText(nil, 1, r.ModelID)
+	b = appendInt(b, 2, int64(r.SeqID))
+	for i := range r.Data {
+		b = protobuf.AppendBytes(b, 3, r.Data[i].encode())
+	}
+	b = appendText(b, 4, r.Loss)
+	for _, s := range r.Config {
+		if s.Text == nil {
+			b = protobuf.AppendBytes(b, 5, protobuf.AppendDouble(protobuf.AppendBytes(nil, 1, s.Name), 2, s.Number))
+		}
+	}
+	if r.ForwardOnly {
+		b = protobuf.AppendVarint(b, 6, 1)
+	}
+	for _, s := range r.Config {
+		value := protobuf.AppendDouble(nil, 1, s.Number)
+		if s.Text != nil {
+			value = protobuf.AppendBytes(nil, 2, *s.Text)
+		}
+		b = protobuf.AppendBytes(b, 7, protobuf.AppendBytes(protobuf.AppendBytes(nil, 1, s.Name), 2, value))
+	}
+	return b
+}
+
+// DecodeForwardBackward reads a request. Its tensors and chunks are parts of message.
+func DecodeForwardBackward(message []byte) (*ForwardBackward, error) {
+	r := &ForwardBackward{}
+	var older []Setting // the map that has numbers alone
+	err := protobuf.Each(message, func(f protobuf.Field) (err error) {
+		switch f.Number {
+		case 1:
+			r.ModelID, err = text(f)
+		case 2:
+			var id uint64
+			if id, err = f.Varint(); int64(id) != int64(int32(id)) {
+				return fmt.Errorf("seq_id is %d: want 32 bits", int64(id))
+			}
+			r.SeqID = int32(id)
+		case 3:
+			d, err := decodeDatum(f)
+			r.Data = append(r.Data, d)
+			if err != nil {
+				return fmt.Errorf("datum %d: %w", len(r.Data)-1, err)
+			}
+		case 4:
+			r.Loss, err = text(f)
+		case 5, 7:
+			s, err := decodeSetting(f)
+			if f.Number == 5 {
+				older = append(older, s)
+			} else {
+				r.Config = append(r.Config, s)
+			}
+			return err
+		case 6:
+			var v uint64
+			v, err = f.Varint()
+			r.ForwardOnly = v != 0
+		}
+		return err
+	})
+	if r.Config == nil {
+		r.Config = older
+	}
+	return r, err
+}
+
+func decodeSetting(f protobuf.Field) (s Setting, err error) {
+	isNew := f.Number == 7
+	err = f.Each(func(f protobuf.Field) (err error) {
+		switch {
+		case f.Number == 1:
+			s.Name, err = text(f)
+		case f.Number == 2 && !isNew:
+			s.Number, err = f.Double()
+		case f.Number == 2:
+			err = f.Each(func(f protobuf.Field) (err error) {
+				switch f.Number {
+				case 1:
+					s.Number, err = f.Double()
+				case 2:
+					var v string
+					v, err = text(f)
+					s.Text = &v
+				}
+				return err
+			})
+		}
+		return err
+	})
+	return s, err
+}
+
+func (d *Datum) encode() []byte {
+	var b []byte
+	for _, c := range d.Input {
+		var chunk []byte
+		switch {
+		case c.Image != nil:
+			chunk = protobuf.AppendBytes(chunk, 2, c.Image)
+		case c.DMel != nil:
+			chunk = protobuf.AppendBytes(chunk, 3, c.DMel)
+		default:
+			chunk = protobuf.AppendBytes(chunk, 1, appendFilled(nil, 1, c.Tokens))
+		}
+		b = protobuf.AppendBytes(b, 1, chunk)
+	}
+	for i := range d.Inputs {
+		b = protobuf.AppendBytes(b, 2, protobuf.AppendBytes(protobuf.AppendBytes(nil, 1, d.Inputs[i].Name), 2, d.Inputs[i].Tensor.encode()))
+	}
+	for _, s := range d.InputSpans {
+		b = protobuf.AppendBytes(b, 3, s.encode())
+	}
+	for _, s := range d.LossSpans {
+		b = protobuf.AppendBytes(b, 4, s.encode())
+	}
+	return b
+}
+
+func decodeDatum(f protobuf.Field) (d Datum, err error) {
+	err = f.Each(func(f protobuf.Field) error {
+		switch f.Number {
+		case 1:
+			c, err := decodeChunk(f)
+			d.Input = append(d.Input, c)
+			return err
+		case 2:
+			n, err := decodeNamed(f)
+			for _, other := range d.Inputs {
+				if other.Name == n.Name {
+					return fmt.Errorf("loss_fn_inputs has %q twice", n.Name)
+				}
+			}
+			d.Inputs = append(d.Inputs, n)
+			return err
+		case 3, 4:
+			s, err := decodeSpan(f)
+			if f.Number == 3 {
+				d.InputSpans = append(d.InputSpans, s)
+			} else {
+				d.LossSpans = append(d.LossSpans, s)
+			}
+			return err
+		}
+		return nil
+	})
+	return d, err
+}
+
+func decodeNamed(f protobuf.Field) (n Named, err error) {
+	err = f.Each(func(f protobuf.Field) (err error) {
+		switch f.Number {
+		case 1:
+			n.Name, err = text(f)
+		case 2:
+			n.Tensor, err = decodeTensor(f)
+		}
+		return err
+	})
+	return n, err
+}
+
+func decodeChunk(f protobuf.Field) (c Chunk, err error) {
+	err = f.Each(func(f protobuf.Field) (err error) {
+		c = Chunk{} // the last one of several counts
+		switch f.Number {
+		case 1:
+			err = f.Each(func(f protobuf.Field) (err error) {
+				if f.Number == 1 {
+					c.Tokens, err = f.Bytes()
+				}
+				return err
+			})
+		case 2:
+			c.Image, err = f.Bytes()
+		case 3:
+			c.DMel, err = f.Bytes()
+		}
+		return err
+	})
+	return c, err
+}
+
+func (s *Span) encode() []byte {
+	of := appendText(nil, 1, s.SequenceID)
+	of = appendInt(appendInt(of, 2, s.Offset), 3, s.Length)
+	if s.IsSampled {
+		return protobuf.AppendBytes(nil, 2, of)
+	}
+	return protobuf.AppendBytes(nil, 1, of)
+}
+
+func decodeSpan(f protobuf.Field) (s Span, err error) {
+	err = f.Each(func(f protobuf.Field) error {
+		if f.Number != 1 && f.Number != 2 {
+			return nil
+		}
+		s = Span{IsSampled: f.Number == 2}
+		return f.Each(func(f protobuf.Field) (err error) {
+			switch f.Number {
+			case 1:
+				s.SequenceID, err = text(f)
+			case 2:
+				s.Offset, err = enum[int64](f)
+			case 3:
+				s.Length, err = enum[int64](f)
+			}
+			return err
+		})
+	})
+	return s, err
+}
+
+// text returns the text of a field.
+func text(f protobuf.Field) (string, error) {
+	b, err := f.Bytes()
+	return string(b), err
+}
+
+// enum returns the integer of a field.
+func enum[T ~uint64 | ~int64](f protobuf.Field) (T, error) {
+	v, err := f.Varint()
+	return T(v), err
+}
+
+// appendText, appendInt and appendFilled append a field, and nothing for its default.
+func appendText(b []byte, number protobuf.Number, v string) []byte {
+	return appendFilled(b, number, []byte(v))
+}
+
+func appendFilled(b []byte, number protobuf.Number, v []byte) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	return protobuf.AppendBytes(b, number, v)
+}
+
+func appendInt(b []byte, number protobuf.Number, v int64) []byte {
+	if v == 0 {
+		return b
+	}
+	return protobuf.AppendVarint(b, number, uint64(v))
+}
+
+// appendShape appends a packed list of integers.
+func appendShape(b []byte, number protobuf.Number, shape []int64) []byte {
+	var packed []byte
+	for _, d := range shape {
+		packed = protowire.AppendVarint(packed, uint64(d))
+	}
+	return appendFilled(b, number, packed)
+}
+
+// decodeShape appends an integer, or a packed list of them.
+func decodeShape(shape []int64, f protobuf.Field) ([]int64, error) {
+	if v, err := f.Varint(); err == nil {
+		return append(shape, int64(v)), nil
+	}
+	packed, err := f.Bytes()
+	for len(packed) > 0 && err == nil {
+		v, n := protowire.ConsumeVarint(packed)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		shape, packed = append(shape, int64(v)), packed[n:]
+	}
+	if len(shape) > maxDims {
+		err = fmt.Errorf("a shape has %d numbers: want at most %d", len(shape), maxDims)
+	}
+	return shape, err
+}
+
+const maxDims = 8
+
+// Output is the result of a forward or a backward pass.
+type Output struct {
+	Type    string
+	Records []Record
+	Metrics []Metric // names have one colon: name:reduction
+}
+
+// Record holds fields of Data data.
+type Record struct {
+	Type   string
+	Fields []Batched
+	Data   int64
+}
+
+// Batched is a field of each datum of a record: Values of datum i go from byte Offsets[i] to byte Offsets[i+1].
+type Batched struct {
+	Name     string
+	Values   []byte
+	Offsets  []byte // int64 [data+1]
+	DType    DType
+	Trailing []int64 // shape of what is at each position; nil is a number
+}
+
+// Metric is a number with its name.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+const arrayRecord = "ArrayRecord"
+
+// NewOutput returns the result whose only field is a number at each position of each datum.
+func NewOutput(field string, data [][]float32, metrics []Metric) *Output {
+	x := Batched{Name: field, Offsets: make([]byte, 8), DType: Float32}
+	for _, d := range data {
+		x.Values = append(x.Values, floats(d)...)
+		x.Offsets = binary.LittleEndian.AppendUint64(x.Offsets, uint64(len(x.Values)))
+	}
+	return &Output{Type: arrayRecord, Records: []Record{{arrayRecord, []Batched{x}, int64(len(data))}}, Metrics: metrics}
+}
+
+// Floats returns the values of a field of each datum. It is an error if a datum lacks it.
+func (o *Output) Floats(field string) ([][]float32, error) {
+	var all [][]float32
+	for _, r := range o.Records {
+		found := false
+		for _, x := range r.Fields {
+			if x.Name != field {
+				continue
+			}
+			found = true
+			if int64(len(x.Offsets)) != 8*(r.Data+1) {
+				return nil, fmt.Errorf("%s has %d bytes of offsets for %d data", field, len(x.Offsets), r.Data)
+			}
+			for i := range int(r.Data) {
+				from, to := binary.LittleEndian.Uint64(x.Offsets[8*i:]), binary.LittleEndian.Uint64(x.Offsets[8*i+8:])
+				if from > to || to > uint64(len(x.Values)) {
+					return nil, fmt.Errorf("%s of datum %d goes from byte %d to %d of %d", field, i, from, to, len(x.Values))
+				}
+				t := Tensor{DType: x.DType, Dense: x.Values[from:to]}
+				values, err := t.Floats()
+				if err != nil {
+					return nil, fmt.Errorf("%s of datum %d: %w", field, i, err)
+				}
+				all = append(all, values)
+			}
+		}
+		if !found && r.Data > 0 {
+			return nil, fmt.Errorf("the result has no %s of %d data", field, r.Data)
+		}
+	}
+	return all, nil
+}
+
+// Encode returns the result as a message.
+func (o *Output) Encode() []byte {
+	b := appendText(nil, 1, o.Type)
+	for _, r := range o.Records {
+		record := appendText(nil, 1, r.Type)
+		for _, x := range r.Fields {
+			of := appendFilled(appendFilled(nil, 1, x.Values), 2, x.Offsets)
+			of = appendShape(appendInt(of, 3, int64(x.DType)), 4, x.Trailing)
+			record = protobuf.AppendBytes(record, 2, protobuf.AppendBytes(protobuf.AppendBytes(nil, 1, x.Name), 2, of))
+		}
+		b = protobuf.AppendBytes(b, 2, appendInt(record, 3, r.Data))
+	}
+	for _, m := range o.Metrics {
+		b = protobuf.AppendBytes(b, 3, protobuf.AppendDouble(protobuf.AppendBytes(nil, 1, m.Name), 2, m.Value))
+	}
+	return b
+}
+
+// DecodeOutput reads a result.
+func DecodeOutput(message []byte) (*Output, error) {
+	o := &Output{}
+	return o, protobuf.Each(message, func(f protobuf.Field) (err error) {
+		switch f.Number {
+		case 1:
+			o.Type, err = text(f)
+		case 2:
+			var r Record
+			r, err = decodeRecord(f)
+			o.Records = append(o.Records, r)
+		case 3:
+			m := Metric{Value: math.NaN()}
+			err = f.Each(func(f protobuf.Field) (err error) {
+				switch f.Number {
+				case 1:
+					m.Name, err = text(f)
+				case 2:
+					m.Value, err = f.Double()
+				}
+				return err
+			})
+			o.Metrics = append(o.Metrics, m)
+		}
+		return err
+	})
+}
+
+func decodeRecord(f protobuf.Field) (r Record, err error) {
+	err = f.Each(func(f protobuf.Field) (err error) {
+		switch f.Number {
+		case 1:
+			r.Type, err = text(f)
+		case 2:
+			var x Batched
+			x, err = decodeBatched(f)
+			r.Fields = append(r.Fields, x)
+		case 3:
+			r.Data, err = enum[int64](f)
+		}
+		return err
+	})
+	return r, err
+}
+
+func decodeBatched(f protobuf.Field) (x Batched, err error) {
+	err = f.Each(func(f protobuf.Field) (err error) {
+		switch f.Number {
+		case 1:
+			x.Name, err = text(f)
+		case 2:
+			err = f.Each(func(f protobuf.Field) (err error) {
+				switch f.Number {
+				case 1:
+					x.Values, err = f.Bytes()
+				case 2:
+					x.Offsets, err = f.Bytes()
+				case 3:
+					x.DType, err = enum[DType](f)
+				case 4:
+					x.Trailing, err = decodeShape(x.Trailing, f)
+				}
+				return err
+			})
+		}
+		return err
+	})
+	return x, err
+}
