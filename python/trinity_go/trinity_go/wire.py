@@ -304,6 +304,8 @@ class Server:
                 if number in self._open:
                     running.task = asyncio.run_coroutine_threadsafe(self._answer_later(number, answer), self._loop)
                     return
+            if inspect.iscoroutine(answer):
+                answer.close()  # it was given up
             answer = None
         if not self._give(number, answer):
             with self._lock:
