@@ -1,6 +1,6 @@
 // Package buffer holds the two stores between explorer and trainer. Queue gives each experience
 // once, in order. Replay gives experiences by priority, and more than once. Both keep the
-// deliveries in a Log: files (OpenLog) or tables of a database (OpenSQLLog).
+// deliveries in a Log: files (OpenLog) or tables of a database (openSQLLog).
 package buffer
 
 import (

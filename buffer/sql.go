@@ -37,7 +37,7 @@ func (*sqlOpener) OpenBuffer(ctx context.Context, s trinity.BufferSpec) (trinity
 	if err != nil {
 		return nil, err
 	}
-	log, err := OpenSQLLog(ctx, address, s.Name, database.Options{Retries: s.Retries, Interval: s.RetryInterval, Say: s.Say})
+	log, err := openSQLLog(ctx, address, s.Name, database.Options{Retries: s.Retries, Interval: s.RetryInterval, Say: s.Say})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func openUntil(t *testing.T, ctx context.Context, url string, s trinity.BufferSp
 }
 
 // tables returns the log of a buffer in a database.
-func tables(q *Queue) *SQLLog { return q.log.(*SQLLog) }
+func tables(q *Queue) *sqlLog { return q.log.(*sqlLog) }
 
 func fileURL(dir string) string {
 	return "sqlite:///" + filepath.ToSlash(filepath.Join(dir, "buffer.db"))

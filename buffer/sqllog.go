@@ -13,10 +13,10 @@ import (
 	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
-// SQLLog is a Log in tables of a database. A delivery is one transaction. The process that opened
+// sqlLog is a Log in tables of a database. A delivery is one transaction. The process that opened
 // the log last is its writer. Every transaction checks that it still is, and that the database
 // still has all records that it has acknowledged.
-type SQLLog struct {
+type sqlLog struct {
 	db           *database.DB
 	name, writer string
 
@@ -25,9 +25,9 @@ type SQLLog struct {
 	rows                           sqlRows
 }
 
-// OpenSQLLog opens the log called name. It creates the log and its tables if there are none. ctx
+// openSQLLog opens the log called name. It creates the log and its tables if there are none. ctx
 // lasts as long as the log is used, see [database.Open].
-func OpenSQLLog(ctx context.Context, a dburl.Address, name string, o database.Options) (*SQLLog, error) {
+func openSQLLog(ctx context.Context, a dburl.Address, name string, o database.Options) (*sqlLog, error) {
 	if err := database.CheckName(name, "project, group, name or buffer.trainer_input.experience_buffer.name"); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func OpenSQLLog(ctx context.Context, a dburl.Address, name string, o database.Op
 	if err != nil {
 		return nil, err
 	}
-	l := &SQLLog{db: db, name: name, writer: rand.Text()}
+	l := &sqlLog{db: db, name: name, writer: rand.Text()}
 	if err = db.Migrate(ctx, "buffer", sqlSchema); err == nil {
 		err = db.Update(ctx, l.claim)
 	}
@@ -46,7 +46,7 @@ func OpenSQLLog(ctx context.Context, a dburl.Address, name string, o database.Op
 }
 
 // claim makes this process the writer.
-func (l *SQLLog) claim(ctx context.Context, t database.Tx) (bool, error) {
+func (l *sqlLog) claim(ctx context.Context, t database.Tx) (bool, error) {
 	if err := t.Insert(ctx, "trinity_buffers", "name", l.name); err != nil {
 		return false, err
 	}
@@ -60,15 +60,15 @@ func (l *SQLLog) claim(ctx context.Context, t database.Tx) (bool, error) {
 }
 
 // String implements Log.
-func (l *SQLLog) String() string { return fmt.Sprintf("%s, buffer %s", l.db, l.name) }
+func (l *sqlLog) String() string { return fmt.Sprintf("%s, buffer %s", l.db, l.name) }
 
 // Bounds implements Log.
-func (l *SQLLog) Bounds() (first, next int64) { return l.trimmed, l.records }
+func (l *sqlLog) Bounds() (first, next int64) { return l.trimmed, l.records }
 
 // begin locks the log's row in a transaction, and checks that this process is the writer and that
 // no record is missing. unsure reports whether there is one more record, whose commit had no
 // answer.
-func (l *SQLLog) begin(ctx context.Context, t database.Tx) (unsure bool, err error) {
+func (l *sqlLog) begin(ctx context.Context, t database.Tx) (unsure bool, err error) {
 	var records int64
 	var writer string
 	err = t.Row(ctx, "SELECT records, writer FROM trinity_buffers WHERE name = ?", []any{l.name}, &records, &writer)
@@ -88,7 +88,7 @@ func (l *SQLLog) begin(ctx context.Context, t database.Tx) (unsure bool, err err
 
 // Append implements Log. If the commit of the last record had no answer, Append replaces that
 // record: its caller got an error for it.
-func (l *SQLLog) Append(ctx context.Context, r Record) (int64, error) {
+func (l *sqlLog) Append(ctx context.Context, r Record) (int64, error) {
 	defer l.rows.forget()
 	if err := l.rows.encode(r); err != nil {
 		return 0, err
@@ -130,7 +130,7 @@ func (l *SQLLog) Append(ctx context.Context, r Record) (int64, error) {
 }
 
 // undo removes the rows after the last acknowledged record.
-func (l *SQLLog) undo(ctx context.Context, t database.Tx) error {
+func (l *sqlLog) undo(ctx context.Context, t database.Tx) error {
 	if _, err := t.Exec(ctx, "DELETE FROM trinity_experiences WHERE buffer = ? AND number > ?", l.name, l.experiences); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func scanHead(rows *sql.Rows) (h storedHead, err error) {
 }
 
 // heads reads the heads of the records from number from to before to, in order.
-func (l *SQLLog) heads(ctx context.Context, from, to int64) (heads []storedHead, err error) {
+func (l *sqlLog) heads(ctx context.Context, from, to int64) (heads []storedHead, err error) {
 	const query = "SELECT " + headColumns +
 		" FROM trinity_deliveries WHERE buffer = ? AND record >= ? AND record < ? ORDER BY record"
 	err = l.db.Each(ctx, query, []any{l.name, from, to}, func() { heads = nil }, func(rows *sql.Rows) error {
@@ -193,13 +193,13 @@ func (l *SQLLog) heads(ctx context.Context, from, to int64) (heads []storedHead,
 	return heads, nil
 }
 
-func (l *SQLLog) missing(record int64) error {
+func (l *sqlLog) missing(record int64) error {
 	return fmt.Errorf("%s: delivery %d is missing or incomplete, and nobody has taken it: was it removed? Bring it back, or give the "+
 		"run another name to begin anew", l, record)
 }
 
 // Heads implements Log.
-func (l *SQLLog) Heads(ctx context.Context, visit func(number int64, h Head) error) error {
+func (l *sqlLog) Heads(ctx context.Context, visit func(number int64, h Head) error) error {
 	heads, err := l.heads(ctx, l.trimmed, l.records)
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (l *SQLLog) Heads(ctx context.Context, visit func(number int64, h Head) err
 }
 
 // Read implements Log.
-func (l *SQLLog) Read(ctx context.Context, number int64, from, to int) (Record, error) {
+func (l *sqlLog) Read(ctx context.Context, number int64, from, to int) (Record, error) {
 	heads, err := l.heads(ctx, number, number+1)
 	if err != nil {
 		return Record{}, err
@@ -238,7 +238,7 @@ func (l *SQLLog) Read(ctx context.Context, number int64, from, to int) (Record, 
 }
 
 // read reads the experiences from number from to before to, in order.
-func (l *SQLLog) read(ctx context.Context, from, to int64) (exps []*trinity.Experience, err error) {
+func (l *sqlLog) read(ctx context.Context, from, to int64) (exps []*trinity.Experience, err error) {
 	const query = "SELECT number, prompt, response, experience FROM trinity_experiences " +
 		"WHERE buffer = ? AND number >= ? AND number < ? ORDER BY number"
 	err = l.db.Each(ctx, query, []any{l.name, from, to}, func() { exps = nil }, func(rows *sql.Rows) error {
@@ -264,7 +264,7 @@ const trimRows = 1000
 
 // Trim implements Log. The rows keep the columns that people read. A stopped run leaves the rest to
 // the next checkpoint.
-func (l *SQLLog) Trim(ctx context.Context, before int64) error {
+func (l *sqlLog) Trim(ctx context.Context, before int64) error {
 	before = min(before, l.records)
 	if before <= l.trimmed {
 		return l.db.Update(ctx, func(ctx context.Context, t database.Tx) (bool, error) {
@@ -304,4 +304,4 @@ func (l *SQLLog) Trim(ctx context.Context, before int64) error {
 }
 
 // Close implements Log.
-func (l *SQLLog) Close() error { return l.db.Close() }
+func (l *sqlLog) Close() error { return l.db.Close() }

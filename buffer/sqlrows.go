@@ -56,7 +56,7 @@ func (s *sqlRows) forget() {
 }
 
 // insert adds the rows of a delivery. Their numbers follow those of the log.
-func (s *sqlRows) insert(ctx context.Context, t database.Tx, l *SQLLog, h Head) error {
+func (s *sqlRows) insert(ctx context.Context, t database.Tx, l *sqlLog, h Head) error {
 	rows := make([][]any, len(s.exps))
 	number, rollout := l.experiences, l.rollouts
 	for i, e := range s.exps {

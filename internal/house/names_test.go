@@ -42,6 +42,8 @@ var elsewhere = map[string]string{
 	"internal/bridge reasoning_gym": "a Python module", "internal/cli python": "the name of an interpreter",
 	"internal/sweep random": "a way to search", "internal/config files": "a key of a plan in JSON", "internal/cli search": "a flag",
 	"trinity jsd": "the field's word for a divergence",
+	"internal/serve/tinker importance_sampling": ofTinker, "internal/serve/tinker ppo": ofTinker,
+	"internal/serve/tinker cispo": ofTinker, "internal/serve/tinker gspo": ofTinker,
 
 	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",
 	"internal/model/tokenizer default": "the chat template of tokenizer_config.json",
@@ -58,6 +60,7 @@ const (
 	switchedOff = "the value that switches a part of an algorithm off"
 	upstreams   = "the default in Trinity-RFT"
 	inJinja     = "a word of Jinja"
+	ofTinker    = "a loss of the Tinker API"
 )
 
 // A plug-in's name stands in its own room alone, so no other code changes when a plug-in comes or

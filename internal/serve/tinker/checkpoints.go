@@ -137,7 +137,7 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 				return nil, fmt.Errorf("%s is of %s, rank %d, and this model is of %s, rank %d", c.path, c.BaseModel, c.Rank,
 					m.made.BaseModel, m.made.Rank)
 			}
-			trainer, err := c.open(ctx, b.Base, in.Optimizer)
+			trainer, err := c.open(ctx, b, in.Optimizer)
 			if err != nil {
 				return nil, err
 			}
@@ -155,12 +155,12 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	return s.newModel(ctx, id, body, b, c.made, func(ctx context.Context) (engine.Trainer, error) {
-		return c.open(ctx, b.Base, in.Optimizer)
+		return c.open(ctx, b, in.Optimizer)
 	}, map[string]string{"path": in.Path, "model_id": id, "type": "load_weights"})
 }
 
 // loadable returns the checkpoint that a client wants to train on, and its base.
-func (s *Server) loadable(in *tinker.LoadWeights) (*checkpoint, *base, error) {
+func (s *Server) loadable(in *tinker.LoadWeights) (*checkpoint, *Base, error) {
 	c, err := s.find(in.Path)
 	if err != nil {
 		return nil, nil, err

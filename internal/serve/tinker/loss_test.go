@@ -68,14 +68,16 @@ func TestLosses(t *testing.T) {
 }
 
 func TestLossesRefuse(t *testing.T) {
-	for want, c := range map[string]struct {
+	type refused struct {
 		loss   string
 		config map[string]float64
-	}{
+	}
+	for want, c := range map[string]refused{
 		`loss_fn "stable_reinforce" is not in this version: pass loss_fn= one of cispo, cross_entropy,`: {"stable_reinforce", nil},
 		`loss_fn_config: ppo has no "beta": want clip_high_threshold, clip_low_threshold`:               {"ppo", map[string]float64{"beta": 1}},
 		`loss_fn_config: trinity_ppo needs num_total_datums`:                                            {"trinity_ppo", nil},
-		`loss_fn_config: beta of dro is +Inf: want a finite number`:                                     {"dro", map[string]float64{"beta": math.Inf(1)}},
+		`loss_fn_config: beta of dro is +Inf: want a finite number`: {
+			"dro", map[string]float64{"beta": math.Inf(1)}},
 	} {
 		if _, err := newLoss(c.loss, c.config); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)

@@ -19,7 +19,7 @@ import (
 // model is an adapter that a client trains. Its requests run one after another, by their numbers.
 type model struct {
 	id      string
-	base    *base
+	base    *Base
 	made    made
 	trainer engine.Trainer // nil until it is open; the loop alone uses it
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
@@ -90,7 +90,7 @@ func (s *Server) numbered(session, kind string, number *int, field string) (stri
 }
 
 // baseOf returns a base by its name.
-func (s *Server) baseOf(name string) (*base, error) {
+func (s *Server) baseOf(name string) (*Base, error) {
 	if b := s.bases[name]; b != nil {
 		return b, nil
 	}
@@ -137,7 +137,7 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 
 // newModel begins to open a model. Its result is what the client gets once it is open.
 func (s *Server) newModel(
-	ctx context.Context, id string, body []byte, b *base, how made, open func(context.Context) (engine.Trainer, error), result any,
+	ctx context.Context, id string, body []byte, b *Base, how made, open func(context.Context) (engine.Trainer, error), result any,
 ) (any, error) {
 	m := &model{id: id, base: b, made: how, wake: make(chan struct{}, 1), next: 1, held: map[int32]*job{}}
 	return s.submit(id+":0", body, tinker.Submitted{ModelID: id}, func(f *future) error {

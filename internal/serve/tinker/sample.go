@@ -16,7 +16,7 @@ import (
 // sampler is a session that samples from a base, or from an adapter of it.
 type sampler struct {
 	id      string
-	base    *base
+	base    *Base
 	adapter *adapter // nil for the base
 	path    string   // of the adapter's checkpoint
 }

@@ -33,6 +33,8 @@ type Base struct {
 	// MicroTokens is how many tokens a trainer computes at once.
 	MicroTokens int
 	Sampler     Sampler
+
+	shelf shelf // of the sampler's adapters
 }
 
 // Sampler samples from a base, and from adapters that it loads.
@@ -44,7 +46,7 @@ type Sampler interface {
 // Server answers the Tinker API. Its computations run while Run does.
 type Server struct {
 	opts    Options
-	bases   map[string]*base
+	bases   map[string]*Base
 	tasks   chan func(context.Context)
 	compute chan struct{} // an element while something is trained
 	decoder *zstd.Decoder
@@ -67,12 +69,6 @@ type Options struct {
 	Say   func(string)
 }
 
-// base is a Base with the adapters that its sampler holds.
-type base struct {
-	*Base
-	shelf shelf
-}
-
 // maxBody bounds the body of a request, before and after decompression, in bytes.
 const maxBody = 256 << 20
 
@@ -83,11 +79,12 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts: o, bases: map[string]*base{}, tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1), decoder: decoder,
+		opts: o, bases: map[string]*Base{}, tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1), decoder: decoder,
 		sessions: map[string]bool{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
 	}
 	for _, b := range o.Bases {
-		s.bases[b.Name] = &base{Base: b, shelf: shelf{loader: b.Sampler, freed: make(chan struct{}, 1), all: map[string]*adapter{}}}
+		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}, 1), all: map[string]*adapter{}}
+		s.bases[b.Name] = b
 	}
 	return s, nil
 }

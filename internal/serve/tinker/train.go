@@ -19,7 +19,7 @@ func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
 		return nil, bad("the body is no ForwardBackwardRequest: %v", err)
 	}
 	return s.order(in.ModelID, in.SeqID, body, func(ctx context.Context, m *model) (any, error) {
-		pass, err := newPass(m.base.Base, in)
+		pass, err := newPass(m.base, in)
 		if err != nil {
 			return nil, err // before anything was added to the gradient
 		}

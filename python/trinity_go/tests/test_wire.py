@@ -53,7 +53,7 @@ class Asked:
         return self.answers.lines.get(timeout=30)
 
 
-def test_the_end_of_questions_closes_the_loop() -> None:
+def test_a_server_closes_its_loop() -> None:
     began = threading.Event()
     ended = []
 
@@ -70,6 +70,7 @@ def test_the_end_of_questions_closes_the_loop() -> None:
 
     server = wire.Server({"waits": waits}, Told(), concurrency=8)
     server.run(questions())
+    server.close()
     server._loop_thread.join(30)
     assert server._loop.is_closed()
     assert ended

@@ -81,6 +81,7 @@ class Caller:
         self._handlers = {do: self._guarded(handler) for do, handler in handlers.items()}
         self._door = socket.create_server(("127.0.0.1", 0), backlog=1)
         self._connection: socket.socket | None = None
+        self._ended = threading.Event()
         host, port = self._door.getsockname()[:2]
         self.address = f"{host}:{port}"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -99,6 +100,7 @@ class Caller:
             worker.forget()
         finally:
             names.asker.reset(before)
+            self._ended.set()
 
     def environment(self) -> dict[str, str]:
         return {"TRINITY_CALLER": self.address, "TRINITY_CALLER_TOKEN": self.token}
@@ -123,10 +125,13 @@ class Caller:
         self._door.close()
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        server = wire.Server(self._handlers, cast(BinaryIO, _Answers(connection)), _FOREVER)
         with contextlib.suppress(OSError, ValueError):  # the run has ended
-            wire.Server(self._handlers, cast(BinaryIO, _Answers(connection)), _FOREVER).run(questions)
+            server.run(questions)
         questions.close()
         connection.close()
+        self._ended.wait()  # what operators close, they close in the loop
+        server.close()
 
     def _guarded(self, handler: wire.Handler) -> wire.Handler:
         async def later(answer: Any, question: wire.Question) -> Any:

@@ -260,21 +260,22 @@ class Server:
         self._loop_thread.start()
 
     def run(self, questions: Iterable[bytes]) -> None:
-        """Answer questions until they end. Called by the main thread. What is in flight then is given up."""
-        try:
-            if self._most > 1:
-                self._read(questions)
-                return
-            threading.Thread(target=self._read, args=(questions,), daemon=True).start()
-            while (answer := self._main.get()) is not None:
-                answer()
-        finally:
-            with self._lock:
-                self._open.clear()
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        """Answer questions until they end. Called by the main thread."""
+        if self._most > 1:
+            self._read(questions)
+            return
+        threading.Thread(target=self._read, args=(questions,), daemon=True).start()
+        while (answer := self._main.get()) is not None:
+            answer()
+
+    def close(self) -> None:
+        """Give up what is in flight after run, and close the loop, which nobody needs any more."""
+        with self._lock:
+            self._open.clear()
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _run_coroutines(self) -> None:
-        """Run the loop until run ends, and close what it has opened."""
+        """Run the loop until close, and close what it has opened."""
         while True:
             try:
                 self._loop.run_forever()
@@ -333,6 +334,8 @@ class Server:
                 if number in self._open:
                     running.task = asyncio.run_coroutine_threadsafe(self._answer_later(number, answer), self._loop)
                     return
+            if inspect.iscoroutine(answer):
+                answer.close()  # it was given up
             answer = None
         if not self._give(number, answer):
             with self._lock:
