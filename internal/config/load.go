@@ -52,7 +52,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 	}
 	defer bridge.Together()()
 	run, errs := src.decode(src.root)
-	if errs = run.check(src.unresolved.with(errs)); len(errs) > 0 {
+	if errs = src.unresolved.with(run.check(errs)); len(errs) > 0 {
 		return nil, errs.orNil()
 	}
 	return &run.Config, nil
