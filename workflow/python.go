@@ -49,6 +49,8 @@ type pythonWorkflow struct {
 	Auxiliary []string       `yaml:"auxiliary_models" doc:"its auxiliary models, by their names in explorer.auxiliary_models, in this order"`
 	Python    bridge.Plugins `yaml:"python" doc:"the section python, if it is another for this class"`
 	agentArgs `yaml:",inline"`
+
+	canRepeat bool // says the class
 }
 
 // Validate checks that the class exists and takes the arguments.
@@ -69,12 +71,16 @@ func (p *pythonWorkflow) Validate() error {
 		return err
 	}
 	is, err := p.Python.Check("workflow", p.Class, &p.Args)
-	p.Steps = p.Steps || is.Steps
+	p.Steps, p.canRepeat = p.Steps || is.Steps, is.CanRepeat
 	if err != nil {
 		return err
 	}
 	return p.checkTaken(set, is.Arguments)
 }
+
+// MayCompare reports whether the class may compare the rollouts of a task, as one with a judge does that can repeat, and does
+// not get them together.
+func (p *pythonWorkflow) MayCompare() bool { return p.canRepeat && !p.Group && len(p.auxiliary) > 0 }
 
 // checkTaken returns an error if the plug-in has taken an argument that the function has, too, so that it does not get it.
 func (p *pythonWorkflow) checkTaken(set map[string]any, arguments []bridge.Argument) error {

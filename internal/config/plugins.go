@@ -119,8 +119,19 @@ func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry
 		before := len(*p.errs)
 		p.named("workflow", t.DefaultWorkflowType, workflow, cod.ArgsOfWorkflow(t), t.Key+".workflow_args")
 		p.placePackErrors(t, before)
+		p.warnOfGroups(t.DefaultWorkflowType, workflow, cod.ArgsOfWorkflow(t))
 		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
 		p.selector(&t.DataSelector, t.Key+".data_selector")
+	}
+}
+
+// warnOfGroups warns of a class that may compare the rollouts of a task, and gets them one by one.
+func (p pluginCheck) warnOfGroups(name, key string, args map[string]any) {
+	plugin, all := p.plugin(registry.Workflows.Catalog, name, args)
+	w, err := registry.Workflows.Build(plugin, all)
+	if one, ok := w.(interface{ MayCompare() bool }); err == nil && ok && one.MayCompare() {
+		p.warn(key, "%s can repeat and has auxiliary models, so it may compare the rollouts of a task, and gets them one by one: "+
+			"group: true in workflow_args gives it all of them", name)
 	}
 }
 
