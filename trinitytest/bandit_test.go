@@ -13,7 +13,7 @@ func TestBanditIsASampler(t *testing.T) {
 func TestBanditIsAnEngine(t *testing.T) {
 	Engine(t, func(*testing.T) Trained {
 		b := NewBandit(8)
-		return Trained{Engine: b, Sampler: b}
+		return Trained{Engine: b, Sampler: b, Targets: true}
 	})
 }
 

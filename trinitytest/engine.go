@@ -17,6 +17,7 @@ type Trained struct {
 	Engine  engine.Trainer
 	Sampler trinity.Sampler // nil with a value head
 	Value   bool            // the engine has a value head
+	Targets bool            // the engine computes Experience.Targets; else they are errors
 }
 
 // streams returns the streams to ask the engine for.
@@ -154,8 +155,7 @@ func engineDiscard(t *testing.T, open func(*testing.T) Trained) {
 	}
 }
 
-// engineTargets checks that Targets name the tokens whose log-probabilities come back and are trained. An engine that
-// has no targets says so.
+// engineTargets checks that Targets name the tokens whose log-probabilities come back and are trained.
 func engineTargets(t *testing.T, open func(*testing.T) Trained) {
 	e := open(t)
 	if e.Value {
@@ -175,8 +175,11 @@ func engineTargets(t *testing.T, open func(*testing.T) Trained) {
 	x := other(1, 2, 3, 7, 6)
 	x.Targets = []int32{0, 0, 0, 4, 5}
 	got, err := at(x)
-	if err != nil {
-		return // it has none, and computes nothing
+	if (err == nil) != e.Targets {
+		t.Fatalf("targets give %v, %v", got, err)
+	}
+	if !e.Targets {
+		return
 	}
 	first, err := at(other(1, 2, 3, 4, 6))
 	last, err2 := at(other(1, 2, 3, 7, 5))

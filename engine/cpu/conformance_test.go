@@ -20,7 +20,7 @@ func trained(t *testing.T, opts Options) trinitytest.Trained {
 	}
 	t.Cleanup(func() { s.Close() })
 	e.Attach(s)
-	return trinitytest.Trained{Engine: e, Sampler: s}
+	return trinitytest.Trained{Engine: e, Sampler: s, Targets: true}
 }
 
 func TestIsAnEngine(t *testing.T) {

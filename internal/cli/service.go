@@ -27,8 +27,13 @@ func serviceCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
 			o.Token = os.Getenv("TRINITY_TOKEN")
-			if o.Alpha < 1 || o.Gap <= 0 {
+			switch {
+			case o.Alpha < 1 || o.Gap <= 0:
 				return errors.New("--lora-alpha, --gap-timeout: want more than 0")
+			case o.MaxLen < 0 || o.MaxLen == 1:
+				return errors.New("--max-model-len: want 2 or more")
+			case o.Token != "" && !strings.HasPrefix(o.Token, "tml-"):
+				return errors.New("TRINITY_TOKEN must begin with tml-: the SDK of Tinker sends no other key")
 			}
 			for _, given := range models {
 				name, path, ok := strings.Cut(given, "=")

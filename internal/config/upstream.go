@@ -170,8 +170,8 @@ var removedArgs = map[string]map[string]string{
 	},
 }
 
-const ofAgents = "write python: before the name if trinity-rft is installed, or use the workflow exec with a program that calls your function: " +
-	"docs/guide/from-trinity-rft.md, \"An agent in Python\""
+const ofAgents = "write python: before the name if trinity-rft is installed, or use the workflow exec with a program that calls your " +
+	"function: docs/guide/from-trinity-rft.md, \"An agent in Python\""
 
 // tokensOnly says what to use in place of a rollout model behind an API of text.
 const tokensOnly = "rollouts are token ids, which such an API neither takes nor gives: name a server of vLLM, SGLang or llama.cpp, or of " +

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,7 +45,13 @@ const (
 // Run trains and samples for clients until ctx ends.
 func Run(ctx context.Context, o Options) (err error) {
 	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: hold, Token: o.Token, Say: o.Say}
-	for _, m := range o.Models {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return err
+	}
+	for i, m := range o.Models {
+		if slices.ContainsFunc(o.Models[:i], func(other Model) bool { return other.Name == m.Name }) {
+			return fmt.Errorf("the model %s is given twice: give it another name, NAME=PATH", m.Name)
+		}
 		base, closing, err := openBase(ctx, &o, m)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
@@ -58,11 +67,18 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	o.Say(fmt.Sprintf("serves at http://%s: TINKER_BASE_URL=http://%[1]s TINKER_API_KEY=tml-local", listener.Addr()))
+	key, address := "tml-local", listener.Addr().String()
+	if o.Token != "" {
+		key = "$TRINITY_TOKEN"
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok {
+		address = web.Reachable(at)
+	}
+	o.Say(fmt.Sprintf("serves at http://%s: TINKER_BASE_URL=http://%[1]s TINKER_API_KEY=%s", address, key))
 	eg, serving := errgroup.WithContext(ctx)
 	eg.Go(func() error { return server.Run(serving) })
 	eg.Go(func() error {
-		shell := &web.Server{Handler: server.Handler(), Read: time.Minute, Grace: time.Second}
+		shell := &web.Server{Handler: server.Handler(), Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
 		return shell.Serve(serving, listener)
 	})
 	if err := eg.Wait(); err != nil {
@@ -93,8 +109,9 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	if length == 0 {
 		length = min(cfg.MaxPositions, usualLength)
 	}
+	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
 	sampler, err := samplers.OpenSampler(ctx, engine.SamplerSpec{
-		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: length, Text: text.Decode, Tokens: text.Encode,
+		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored, Text: text.Decode, Tokens: text.Encode,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -105,8 +122,8 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 		}
 	}
 	b := &tinker.Base{
-		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: max(cfg.VocabSize, text.Tokenizer().VocabSize()), MaxLen: length,
-		MicroTokens: max(microTokens, length),
+		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
+		MaxRank: cfg.HiddenSize, MicroTokens: max(microTokens, length),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
 				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,

@@ -150,6 +150,7 @@ func TestConfigInABrowser(t *testing.T) {
 	w.show(t, "config?run=sums%2Fold", "From sums/old, under the new name old_2")
 	w.until(t, "document.querySelector('.editor textarea').value.includes('name: old_2')")
 	w.write(t, "name: own\n")
+	w.until(t, says("under the new name own")) // it is kept once it is drawn
 	w.do(t, chromedp.Click(chromedp.CSS(".row a[href='#/config']")))
 	w.until(t, "document.querySelector('.editor textarea').value.includes('name: small')") // what was written without a run is there
 	w.show(t, "config?run=sums%2Fold", "From sums/old, under the new name own")

@@ -3,7 +3,6 @@ package tinker
 import (
 	"context"
 	"crypto/sha256"
-	"net/http"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -17,13 +16,16 @@ type future struct {
 	waits   func() string // for what; nil once it is computed
 	done    chan struct{} // closed when there is a result
 	result  any           // encoded, or what becomes JSON
+	at      time.Time     // when there was one
 	fetched time.Time     // last
 }
 
-// kept is how long a result stays after a client has fetched it, because the answer may be lost.
-const kept = time.Hour
+// kept is how long a result stays after a client has fetched it, because the answer may be lost, and unfetched how long
+// one stays that nobody fetches.
+const kept, unfetched = time.Hour, 24 * time.Hour
 
-// submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls.
+// submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls, with the
+// mutex held.
 func (s *Server) submit(id string, body []byte, reply tinker.Submitted, begin func(*future) error) (*tinker.Submitted, error) {
 	reply.RequestID = id
 	f := &future{id: id, body: sha256.Sum256(body), reply: reply, done: make(chan struct{})}
@@ -51,7 +53,7 @@ func (f *future) finish(result any, err error) {
 		}
 		result = &tinker.Failed{Error: err.Error(), Category: category}
 	}
-	f.result = result
+	f.result, f.at = result, time.Now()
 	close(f.done)
 }
 
@@ -65,8 +67,8 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	f := s.futures[in.RequestID]
 	s.mu.Unlock()
 	if f == nil {
-		return nil, &problem{http.StatusGone, "there is no request " + in.RequestID +
-			": its result was fetched more than an hour ago, or the service has begun anew"}
+		return nil, gone("there is no request %.300s: its result was fetched more than an hour ago, or the service has begun anew",
+			in.RequestID)
 	}
 	timer := time.NewTimer(s.opts.Hold)
 	defer timer.Stop()
@@ -87,13 +89,23 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	}
 }
 
-// forget drops the results that were fetched an hour ago.
+// forget drops the results that were fetched an hour ago, and ends the sessions of clients that say nothing.
 func (s *Server) forget(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, f := range s.futures {
-		if !f.fetched.IsZero() && now.Sub(f.fetched) > kept {
-			delete(s.futures, id)
+		select {
+		case <-f.done:
+			if !f.fetched.IsZero() && now.Sub(f.fetched) > kept || now.Sub(f.at) > unfetched {
+				delete(s.futures, id)
+			}
+		default:
+		}
+	}
+	for id, x := range s.sessions {
+		if now.Sub(x.seen) > silence {
+			s.opts.Say("ends a session whose client has said nothing for " + silence.String())
+			s.end(id)
 		}
 	}
 }

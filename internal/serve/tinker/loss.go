@@ -1,6 +1,7 @@
 package tinker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -95,8 +96,8 @@ func newLoss(name string, settings map[string]float64) (*lossFn, error) {
 	l := &lossFn{of: of, settings: maps.Clone(of.settings), inputs: map[*trinity.Experience]map[string][]float32{}}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		if _, ok := of.settings[key]; !ok {
-			return nil, fmt.Errorf("loss_fn_config: %s has no %.40q: want %s", name, key,
-				strings.Join(slices.Sorted(maps.Keys(of.settings)), ", "))
+			has := cmp.Or(strings.Join(slices.Sorted(maps.Keys(of.settings)), ", "), "no settings")
+			return nil, fmt.Errorf("loss_fn_config: %s has no %.40q: it has %s", name, key, has)
 		}
 		if v := settings[key]; math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, fmt.Errorf("loss_fn_config: %s of %s is %v: want a finite number", key, name, v)

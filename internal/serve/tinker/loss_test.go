@@ -74,7 +74,7 @@ func TestLossesRefuse(t *testing.T) {
 	}
 	for want, c := range map[string]refused{
 		`loss_fn "stable_reinforce" is not in this version: pass loss_fn= one of cispo, cross_entropy,`: {"stable_reinforce", nil},
-		`loss_fn_config: ppo has no "beta": want clip_high_threshold, clip_low_threshold`:               {"ppo", map[string]float64{"beta": 1}},
+		`loss_fn_config: ppo has no "beta": it has clip_high_threshold, clip_low_threshold`:             {"ppo", map[string]float64{"beta": 1}},
 		`loss_fn_config: trinity_ppo needs num_total_datums`:                                            {"trinity_ppo", nil},
 		`loss_fn_config: beta of dro is +Inf: want a finite number`: {
 			"dro", map[string]float64{"beta": math.Inf(1)}},

@@ -2,10 +2,11 @@ package tinker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -20,18 +21,22 @@ import (
 type model struct {
 	id      string
 	base    *Base
-	made    made
-	trainer engine.Trainer // nil until it is open; the loop alone uses it
+	recipe  recipe
+	trainer engine.Trainer // nil until it is open; the loop alone uses it, and the next two
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
+	pending bool           // there is a gradient that no step has used
 
-	wake chan struct{} // gets an element when a request has come
-	mu   sync.Mutex
-	next int32
-	held map[int32]*job
+	wake  chan struct{} // gets an element when a request has come
+	mu    sync.Mutex
+	next  int32
+	held  map[int32]*job
+	bytes int       // of the requests that are held
+	idle  time.Time // since when nothing of it runs
+	ended error     // why it takes no requests
 }
 
-// made is how an adapter was made. Checkpoints have it.
-type made struct {
+// recipe is how an adapter was made. Checkpoints have it.
+type recipe struct {
 	BaseModel    string `json:"base_model"`
 	Rank         int    `json:"lora_rank"`
 	Alpha        int    `json:"lora_alpha"`
@@ -43,21 +48,10 @@ type made struct {
 
 // job is a numbered request of a model.
 type job struct {
-	f    *future
-	came time.Time
-	run  func(ctx context.Context) (any, error)
-}
-
-func (s *Server) createSession(_ context.Context, body []byte) (any, error) {
-	var in tinker.CreateSession
-	if err := read(body, &in); err != nil {
-		return nil, err
-	}
-	id := strings.ToLower(rand.Text())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions[id] = true
-	return &tinker.Session{Type: "create_session", SessionID: id}, nil
+	f     *future
+	came  time.Time
+	bytes int
+	run   func(ctx context.Context) (any, error)
 }
 
 // attention and perceptron are the layers of train_attn and train_mlp.
@@ -66,7 +60,11 @@ var (
 	perceptron = engine.Names{"gate_proj", "up_proj", "down_proj"}
 )
 
-func (m *made) lora() *engine.LoRASpec {
+func (m *recipe) String() string {
+	return fmt.Sprintf("%s, rank %d, alpha %d, train_mlp %t, train_attn %t", m.BaseModel, m.Rank, m.Alpha, m.TrainMLP, m.TrainAttn)
+}
+
+func (m *recipe) lora() *engine.LoRASpec {
 	spec := &engine.LoRASpec{LoraRank: m.Rank, LoraAlpha: m.Alpha, BaseModelName: m.BaseModel, TargetModules: engine.Names{"all-linear"}}
 	if !m.TrainMLP {
 		spec.TargetModules = attention
@@ -74,19 +72,6 @@ func (m *made) lora() *engine.LoRASpec {
 		spec.TargetModules = perceptron
 	}
 	return spec
-}
-
-// numbered returns the id of what a session numbers, SESSION:KIND:NUMBER.
-func (s *Server) numbered(session, kind string, number *int, field string) (string, error) {
-	if number == nil || *number < 0 {
-		return "", bad("%s is missing, or below 0", field)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.sessions[session] {
-		return "", missing("there is no session %.100q: the service may have begun anew, so create one", session)
-	}
-	return fmt.Sprintf("%s:%s:%d", session, kind, *number), nil
 }
 
 // baseOf returns a base by its name.
@@ -108,18 +93,18 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
 	lora := in.LoRA
-	if lora == nil || lora.Rank < 1 {
-		return nil, bad("lora_config.rank is missing, or below 1: this service trains adapters, and no whole models")
+	if lora == nil || lora.Rank < 1 || lora.Rank > b.MaxRank {
+		return nil, bad("lora_config.rank is missing, or none of 1 to %d: this service trains adapters, and no whole models", b.MaxRank)
 	}
 	if o := in.OptimizerConfig; o != nil && o.Type != "adamw" {
 		return nil, bad("optimizer_config.type is %.40q: this service has adamw", o.Type)
 	}
-	m := made{
+	m := recipe{
 		BaseModel: in.BaseModel, Rank: lora.Rank, Alpha: s.opts.Alpha, TrainUnembed: isTrue(lora.TrainUnembed), TrainMLP: isTrue(lora.TrainMLP),
 		TrainAttn: isTrue(lora.TrainAttn), Optimizer: "adamw",
 	}
@@ -130,49 +115,78 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if lora.Seed != nil {
 		seed = uint64(*lora.Seed)
 	}
-	return s.newModel(ctx, id, body, b, m, func(ctx context.Context) (engine.Trainer, error) {
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m}, body, func(ctx context.Context) (engine.Trainer, error) {
 		return b.Open(ctx, m.lora(), seed)
 	}, map[string]string{"model_id": id, "type": "create_model"})
 }
 
 // newModel begins to open a model. Its result is what the client gets once it is open.
 func (s *Server) newModel(
-	ctx context.Context, id string, body []byte, b *Base, how made, open func(context.Context) (engine.Trainer, error), result any,
+	ctx context.Context, of *session, m *model, body []byte, open func(context.Context) (engine.Trainer, error), result any,
 ) (any, error) {
-	m := &model{id: id, base: b, made: how, wake: make(chan struct{}, 1), next: 1, held: map[int32]*job{}}
-	return s.submit(id+":0", body, tinker.Submitted{ModelID: id}, func(f *future) error {
+	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
+	return s.submit(m.id+":0", body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		err := s.start(ctx, func(ctx context.Context) {
-			s.compute <- struct{}{}
-			trainer, err := open(ctx)
-			<-s.compute
-			m.trainer = trainer
+			ctx, cancel := of.during(ctx)
+			defer cancel()
+			err := s.alone(ctx, func() (err error) {
+				m.trainer, err = open(ctx)
+				return err
+			})
 			f.finish(result, err)
-			if err != nil {
-				s.mu.Lock()
-				delete(s.models, id)
-				s.mu.Unlock()
-				return
+			if err == nil {
+				m.loop(ctx, s)
+				err = errors.New("its session has ended")
 			}
-			m.loop(ctx, s)
+			s.remove(m, err)
 		})
 		if err == nil {
-			s.models[id] = m
-			if how.TrainUnembed {
-				s.opts.Say(id + " trains its layers alone: train_unembed has no effect in this version")
-			}
+			s.models[m.id] = m
 		}
 		return err
 	})
 }
 
+// alone runs what trains, or takes memory for it, while nothing else does.
+func (s *Server) alone(ctx context.Context, do func() error) error {
+	select {
+	case s.compute <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.compute }()
+	return do()
+}
+
+// remove ends a model, whose requests fail.
+func (s *Server) remove(m *model, because error) {
+	s.mu.Lock()
+	delete(s.models, m.id)
+	s.mu.Unlock()
+	m.mu.Lock()
+	m.ended = because
+	for _, j := range m.held {
+		j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, because))
+	}
+	clear(m.held)
+	m.mu.Unlock()
+	if m.trainer != nil {
+		if err := m.trainer.Close(); err != nil {
+			s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
+		}
+	}
+	s.forgetSessions(m.id)
+}
+
 // modelOf returns a model by its id.
 func (s *Server) modelOf(id string) (*model, error) {
+	s.touch(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.models[id]; m != nil {
 		return m, nil
 	}
-	return nil, missing("there is no model %.200q", id)
+	return nil, missing("there is no model %.200q: its session has ended, or the service has begun anew; checkpoints are still there", id)
 }
 
 func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
@@ -188,10 +202,13 @@ func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
 	}
 	b := m.base
 	return &tinker.Info{
-		Type: "get_info", ModelID: m.id, ModelName: b.Name, IsLoRA: true, LoRARank: m.made.Rank,
+		Type: "get_info", ModelID: m.id, ModelName: b.Name, IsLoRA: true, LoRARank: m.recipe.Rank,
 		ModelData: tinker.ModelData{Arch: b.Arch, ModelName: b.Name, TokenizerID: b.Tokenizer},
 	}, nil
 }
+
+// maxHeld bounds the requests of a model that wait, in bytes.
+const maxHeld = 1 << 30
 
 // order takes a request of a model, which runs once those before it have run. A request whose run fails has used its number.
 func (s *Server) order(modelID string, seq int32, body []byte, run func(ctx context.Context, m *model) (any, error)) (any, error) {
@@ -199,22 +216,46 @@ func (s *Server) order(modelID string, seq int32, body []byte, run func(ctx cont
 	if err != nil {
 		return nil, err
 	}
-	if seq < 1 {
-		return nil, bad("seq_id is %d: want 1 or more", seq)
+	if seq < 1 || seq == math.MaxInt32 {
+		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", seq)
 	}
 	return s.submit(fmt.Sprintf("%s:%d", m.id, seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if seq < m.next {
-			return conflict("seq_id %d of %s was used before, and its result is gone: the next is %d", seq, m.id, m.next)
+		switch {
+		case m.ended != nil:
+			return missing("%s is gone: %v", m.id, m.ended)
+		case seq < m.next:
+			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", seq, m.id, m.next)
+		case m.bytes+len(body) > maxHeld:
+			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB of %s wait already", m.bytes>>20, m.id)}
 		}
 		f.waits = func() string { return m.waitsFor(seq) }
-		m.held[seq] = &job{f: f, came: time.Now(), run: func(ctx context.Context) (any, error) { return run(ctx, m) }}
+		m.bytes += len(body)
+		m.held[seq] = &job{f, time.Now(), len(body), func(ctx context.Context) (any, error) { return run(ctx, m) }}
 		select {
 		case m.wake <- struct{}{}:
 		default:
 		}
 		return nil
+	})
+}
+
+// ordered is order for a call in JSON. One that cannot be read has used its number, too.
+func (s *Server) ordered(body []byte, in any, run func(ctx context.Context, m *model) (any, error)) (any, error) {
+	var at struct {
+		ModelID string `json:"model_id"`
+		SeqID   int32  `json:"seq_id"`
+	}
+	if err := read(body, &at); err != nil {
+		return nil, err
+	}
+	err := read(body, in)
+	return s.order(at.ModelID, at.SeqID, body, func(ctx context.Context, m *model) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		return run(ctx, m)
 	})
 }
 
@@ -242,17 +283,15 @@ func (m *model) loop(ctx context.Context, s *Server) {
 			}
 			continue
 		}
-		select {
-		case s.compute <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		result, err := j.run(ctx)
-		<-s.compute
-		if ctx.Err() != nil {
-			return // the client asks again
-		}
+		var result any
+		err := s.alone(ctx, func() (err error) {
+			result, err = j.run(ctx)
+			return err
+		})
 		j.f.finish(result, err)
+		m.mu.Lock()
+		m.idle = time.Now()
+		m.mu.Unlock()
 	}
 }
 
@@ -262,6 +301,7 @@ func (m *model) take(patience time.Duration) (*job, <-chan time.Time) {
 	defer m.mu.Unlock()
 	if j := m.held[m.next]; j != nil {
 		delete(m.held, m.next)
+		m.bytes -= j.bytes
 		m.next++
 		return j, nil
 	}
@@ -274,6 +314,9 @@ func (m *model) take(patience time.Duration) (*job, <-chan time.Time) {
 			first = j.came
 		}
 	}
+	if first.Before(m.idle) { // a client may wait for the result of what ran
+		first = m.idle
+	}
 	return nil, time.After(time.Until(first.Add(patience)))
 }
 
@@ -281,6 +324,9 @@ func (m *model) take(patience time.Duration) (*job, <-chan time.Time) {
 func (m *model) giveUp(patience time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.held[m.next] != nil {
+		return // it has come just now
+	}
 	lost := m.next
 	for _, seq := range slices.Sorted(maps.Keys(m.held)) {
 		m.held[seq].f.finish(nil, fmt.Errorf(
@@ -289,6 +335,7 @@ func (m *model) giveUp(patience time.Duration) {
 		m.next = seq + 1
 	}
 	clear(m.held)
+	m.bytes = 0
 	m.spoilt = fmt.Sprintf("seq_id %d has not come", lost)
 }
 

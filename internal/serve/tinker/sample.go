@@ -21,6 +21,13 @@ type sampler struct {
 	path    string   // of the adapter's checkpoint
 }
 
+// close says that the session has ended.
+func (x *sampler) close() {
+	if x.adapter != nil {
+		x.base.shelf.drop(context.Background(), x.adapter)
+	}
+}
+
 func (s *Server) addSampler(x *sampler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +40,7 @@ func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
 		b, err := s.baseOf(baseModel)
 		return &sampler{id: id, base: b}, err
 	}
-	c, err := s.find(path)
+	c, err := s.store.find(path)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +51,7 @@ func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{id: id, base: b, adapter: b.shelf.add(path, c.dir), path: path}, nil
+	return &sampler{id: id, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
 }
 
 func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
@@ -52,7 +59,7 @@ func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	id, err := s.numbered(in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	_, id, err := s.numbered(in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {
 		return nil, err
 	}
@@ -93,17 +100,21 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
+	if in.NumSamples < 1 || in.NumSamples > maxSamples {
+		return nil, bad("num_samples is %d: want 1 to %d", in.NumSamples, maxSamples)
+	}
+	of, seq := s.touch(in.SamplingSessionID), rand.Int64()
 	x, err := s.samplerOf(in.SamplingSessionID)
-	if in.SamplingSessionID == "" {
+	if in.SamplingSessionID == "" { // it has no numbers of its own
+		of, in.SeqID = &session{}, nil
 		x, err = s.samplerFor("sample", in.BaseModel, in.ModelPath)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if in.NumSamples < 1 || in.NumSamples > maxSamples {
-		return nil, bad("num_samples is %d: want 1 to %d", in.NumSamples, maxSamples)
+	if of == nil {
+		return nil, missing("the session of %.200q has ended", in.SamplingSessionID)
 	}
-	seq := rand.Int64()
 	if in.SeqID != nil {
 		seq = *in.SeqID
 	}
@@ -114,7 +125,12 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	}
 	return s.submit(id, body, reply, func(f *future) error {
 		return s.start(ctx, func(ctx context.Context) {
+			ctx, cancel := of.during(ctx)
+			defer cancel()
 			samples, err := x.sample(ctx, &in)
+			if in.SamplingSessionID == "" {
+				x.close()
+			}
 			if err != nil {
 				f.finish(nil, err)
 				return
@@ -194,8 +210,12 @@ func (x *sampler) params(in *tinker.Sample, prompt []int32) (*trinity.SamplingPa
 			return nil, fmt.Errorf("%s is not in this version", c.name)
 		}
 	}
-	if len(prompt) == 0 || len(prompt) >= b.MaxLen {
-		return nil, fmt.Errorf("the prompt has %d tokens: want 1 to %d", len(prompt), b.MaxLen-1)
+	most := b.MaxLen - 1
+	if in.PromptLogprobs { // also of a sequence that has reached the limit
+		most = b.MaxScored - 1
+	}
+	if len(prompt) == 0 || len(prompt) > most {
+		return nil, fmt.Errorf("the prompt has %d tokens: want 1 to %d", len(prompt), most)
 	}
 	if err := b.check("the prompt", prompt); err != nil {
 		return nil, err
@@ -224,7 +244,7 @@ func (x *sampler) params(in *tinker.Sample, prompt []int32) (*trinity.SamplingPa
 	case slices.Contains(p.Stop, ""):
 		return nil, errors.New("sampling_params.stop has an empty text")
 	}
-	p.MaxTokens = min(cmp.Or(p.MaxTokens, b.MaxLen), b.MaxLen-len(prompt))
+	p.MaxTokens = min(cmp.Or(p.MaxTokens, b.MaxLen), max(1, b.MaxLen-len(prompt)))
 	return p, nil
 }
 

@@ -27,6 +27,8 @@ type Base struct {
 	Arch      string
 	Vocab     int // tokens that may stand in a sequence: ids below
 	MaxLen    int // tokens of a sequence
+	MaxScored int // tokens of a sequence of which log-probabilities are asked
+	MaxRank   int // of an adapter
 
 	// Open opens a trainer of an adapter.
 	Open func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error)
@@ -46,13 +48,14 @@ type Sampler interface {
 // Server answers the Tinker API. Its computations run while Run does.
 type Server struct {
 	opts    Options
+	store   store
 	bases   map[string]*Base
 	tasks   chan func(context.Context)
 	compute chan struct{} // an element while something is trained
 	decoder *zstd.Decoder
 
 	mu       sync.Mutex
-	sessions map[string]bool
+	sessions map[string]*session
 	models   map[string]*model
 	samplers map[string]*sampler
 	futures  map[string]*future
@@ -79,8 +82,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts: o, bases: map[string]*Base{}, tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1), decoder: decoder,
-		sessions: map[string]bool{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
+		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
+		tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1),
+		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
 	}
 	for _, b := range o.Bases {
 		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}, 1), all: map[string]*adapter{}}
@@ -89,7 +93,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Run computes what clients ask for until ctx ends, and then closes all trainers.
+// Run computes what clients ask for until ctx ends, and closes all trainers.
 func (s *Server) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	sweep := time.NewTicker(time.Minute)
@@ -103,16 +107,8 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	tasks.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var errs []error
-	for _, m := range s.models {
-		if m.trainer != nil {
-			errs = append(errs, m.trainer.Close())
-		}
-	}
-	return errors.Join(errs...)
+	tasks.Wait() // models close their trainers
+	return nil
 }
 
 // start runs a task beside the others.
@@ -141,6 +137,11 @@ func missing(format string, args ...any) error {
 	return &problem{http.StatusNotFound, fmt.Sprintf(format, args...)}
 }
 
+// gone is about what was there.
+func gone(format string, args ...any) error {
+	return &problem{http.StatusGone, fmt.Sprintf(format, args...)}
+}
+
 // conflict is about a number or a name that stands for something else already.
 func conflict(format string, args ...any) error {
 	return &problem{http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
@@ -161,9 +162,8 @@ func (s *Server) Handler() http.Handler {
 	}
 	call("client/config", fixed(map[string]any{"proto_write_fwdbwd": true, "fwd_via_fwdbwd": true})) // SDK 0.22 to 0.24 need them
 	call("client/dynamic_config", fixed(struct{}{}))
-	call("session_heartbeat", fixed(map[string]string{"type": "session_heartbeat"}))
+	call("session_heartbeat", s.heartbeat)
 	call("telemetry", fixed(map[string]string{"status": "accepted"}))
-	call("sessions/{id}/finish", fixed(struct{}{}))
 	call("create_session", s.createSession)
 	call("create_model", s.createModel)
 	call("get_info", s.getInfo)
@@ -171,11 +171,16 @@ func (s *Server) Handler() http.Handler {
 	call("optim_step", s.optimStep)
 	call("save_weights", s.saveWeights)
 	call("save_weights_for_sampler", s.saveWeights)
+	call("save_weights_external", s.saveWeights)
 	call("load_weights", s.loadWeights)
 	call("create_sampling_session", s.createSampler)
 	call("asample", s.sample)
 	call("weights_info", s.weightsInfo)
 	call("retrieve_future", s.retrieve)
+	mux.HandleFunc("POST /api/v1/sessions/{id}/finish", func(w http.ResponseWriter, r *http.Request) {
+		s.finish(r.PathValue("id"))
+		s.reply(w, struct{}{}, nil)
+	})
 	mux.HandleFunc("GET /api/v1/samplers/{id}", func(w http.ResponseWriter, r *http.Request) {
 		reply, err := s.samplerInfo(r.PathValue("id"))
 		s.reply(w, reply, err)

@@ -30,6 +30,7 @@ type client struct {
 	t       *testing.T
 	url     string
 	session string
+	server  *Server
 }
 
 // serve starts a server on the tiny model until the test ends.
@@ -43,12 +44,12 @@ func serve(t *testing.T, change func(*Options)) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sampler, err := samplers.OpenSampler(t.Context(), engine.SamplerSpec{ModelPath: tiny, MaxSequences: 4, MaxModelLen: 48})
+	sampler, err := samplers.OpenSampler(t.Context(), engine.SamplerSpec{ModelPath: tiny, MaxSequences: 4, MaxModelLen: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := Options{Dir: t.TempDir(), Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Say: func(string) {}, Bases: []*Base{{
-		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, MaxLen: 48, MicroTokens: 48, Sampler: sampler.(Sampler),
+		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, MaxLen: 48, MaxScored: 50, MaxRank: 16, MicroTokens: 48, Sampler: sampler.(Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
 				ModelPath: tiny, LoRA: lora, Seed: seed, Train: true, MicroTokens: 48, MaxModelLen: 49,
@@ -74,7 +75,7 @@ func serve(t *testing.T, change func(*Options)) *client {
 		}
 		_ = sampler.(io.Closer).Close()
 	})
-	c := &client{t: t, url: server.URL}
+	c := &client{t: t, url: server.URL, server: s}
 	return c
 }
 
@@ -333,10 +334,171 @@ func TestARefusedRequestUsesItsNumber(t *testing.T) {
 			t.Errorf("%s; want %s", failed, bad.want)
 		}
 	}
-	if metrics := c.must(c.step(id, seq+1))["metrics"].(map[string]any); metrics["grad_norm:mean"] != 0.0 {
+	_, failed := c.result(c.step(id, seq+1))
+	if !strings.HasPrefix(failed, "the gradient is not whole: seq_id 9 has failed: loss_fn_config") {
+		t.Error(failed)
+	}
+	for _, bad := range []struct {
+		params object
+		want   string
+	}{
+		{object{"learning_rate": -1}, "adam_params.learning_rate is -1: want 0 or more"},
+		{object{"learning_rate": nil}, "adam_params.learning_rate is no number"},
+		{object{"learning_rate": "x"}, "the body: adam_params is a string"},
+	} {
+		c.output(c.send(request(id, seq+2, "cross_entropy", first)))
+		in := object{"model_id": id, "seq_id": seq + 3, "type": "optim_step", "adam_params": bad.params}
+		if _, failed := c.result(c.call("optim_step", in)); !strings.HasPrefix(failed, bad.want) {
+			t.Errorf("%s; want %s", failed, bad.want)
+		}
+		seq += 2
+	}
+	external := c.call("save_weights_external", object{"model_id": id, "seq_id": seq + 2, "type": "save_weights_external"})
+	if _, failed := c.result(external); !strings.HasPrefix(failed, "save_weights_external is not in this version") {
+		t.Error(failed)
+	}
+	if _, failed := c.result(c.call("save_weights", object{"model_id": id, "seq_id": seq + 3, "path": "x"})); !strings.HasPrefix(
+		failed, "there is a gradient that no optim_step has used") {
+		t.Error(failed)
+	}
+	// What the steps refused has not lost the gradient.
+	if metrics := c.must(c.step(id, seq+4))["metrics"].(map[string]any); metrics["grad_norm:mean"] == 0.0 {
 		t.Errorf("%v", metrics)
 	}
 }
+
+// The end of a session ends what it has, and makes room.
+func TestSessionsEnd(t *testing.T) {
+	c := serve(t, nil)
+	server := c.server
+	id := c.model(0)
+	saved := c.must(c.call("save_weights_for_sampler", object{
+		"model_id": id, "seq_id": 1, "sampling_session_seq_id": 0, "kind": "snapshot", "type": "save_weights_for_sampler",
+	}))
+	c.sampled(object{"sampling_session_id": saved["sampling_session_id"], "seq_id": 0})
+	waits := c.step(id, 3)
+	c.post("sessions/"+c.session+"/finish", "application/json", nil)
+	if _, failed := c.result(waits); !strings.Contains(failed, "its session has ended") {
+		t.Error(failed)
+	}
+	if status, out := c.post("session_heartbeat", "application/json", []byte(`{"session_id":"`+c.session+`"}`)); status != http.StatusGone {
+		t.Errorf("%d, %s", status, out)
+	}
+	b := server.bases["tiny"]
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		server.mu.Lock()
+		left := len(server.models) + len(server.samplers) + len(server.sessions)
+		server.mu.Unlock()
+		if left == 0 && len(b.Sampler.Adapters()) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d models and sessions, adapters %v", left, b.Sampler.Adapters())
+		}
+	}
+}
+
+// An overwritten checkpoint is sampled as it is now, and what a sampling session samples from is no checkpoint of the client.
+func TestOverwrittenCheckpoints(t *testing.T) {
+	c := serve(t, nil)
+	id, seq := c.model(0), 0
+	save := func(overwrite bool) []float32 {
+		c.send(request(id, int32(seq+1), "cross_entropy", first))
+		c.must(c.step(id, int32(seq+2)))
+		path := c.must(c.call("save_weights", object{
+			"model_id": id, "seq_id": seq + 3, "path": "x", "overwrite": overwrite, "type": "save_weights"}))["path"]
+		c.must(c.call("save_weights_for_sampler", object{
+			"model_id": id, "seq_id": seq + 4, "sampling_session_seq_id": seq, "type": "save_weights_for_sampler"}))
+		seq += 4
+		sampler := c.call("create_sampling_session", object{
+			"session_id": c.session, "sampling_session_seq_id": 100 + seq, "model_path": path})
+		return c.sampled(object{"sampling_session_id": sampler["sampling_session_id"], "seq_id": 0}).PromptLogprobs[1:]
+	}
+	before, after := save(false), save(true)
+	if slices.Equal(before, after) {
+		t.Errorf("the overwritten checkpoint gives %v again", before)
+	}
+	only := request(id, int32(seq+1), "cross_entropy", first)
+	only.ForwardOnly = true
+	if lps, _ := c.output(c.send(only)); !slices.Equal(lps[0], after) {
+		t.Errorf("the sampler has %v, the trainer %v", after, lps[0])
+	}
+	if _, failed := c.result(c.call("save_weights_for_sampler", object{
+		"model_id": id, "seq_id": seq + 2, "path": "0", "type": "save_weights_for_sampler"})); failed != "" {
+		t.Error(failed)
+	}
+	_, failed := c.result(c.call("save_weights_for_sampler", object{
+		"model_id": id, "seq_id": seq + 3, "sampling_session_seq_id": 50, "kind": "inflight", "type": "save_weights_for_sampler"}))
+	if !strings.HasPrefix(failed, `kind "inflight" is not in this version`) {
+		t.Error(failed)
+	}
+}
+
+// A sequence that has reached the limit is scored whole.
+func TestLongestSequences(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	long := slices.Repeat([]int32{1, 2, 3, 4, 5, 6, 7}, 7) // 49: 48 and the last target
+	only := request(id, 1, "cross_entropy", long)
+	only.ForwardOnly = true
+	lps, _ := c.output(c.send(only))
+	saved := c.must(c.call("save_weights_for_sampler", object{
+		"model_id": id, "seq_id": 2, "sampling_session_seq_id": 0, "type": "save_weights_for_sampler"}))
+	s := c.sampled(object{"sampling_session_id": saved["sampling_session_id"], "seq_id": 0, "prompt": encodedText(long),
+		"sampling_params": object{"max_tokens": 1}})
+	if !slices.Equal(s.PromptLogprobs[1:], lps[0]) {
+		t.Errorf("the sampler has %v, the trainer %v", s.PromptLogprobs, lps[0])
+	}
+}
+
+// Adapters beyond those that a sampler holds take the places of those that nobody uses, and wait while all are in use.
+func TestShelf(t *testing.T) {
+	loader := &counting{}
+	s := &shelf{loader: loader, freed: make(chan struct{}), all: map[string]*adapter{}}
+	var leaves []func()
+	for i := range maxLoaded {
+		_, leave, err := s.use(t.Context(), s.add(fmt.Sprint(i), "dir"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leave)
+	}
+	more, got := []*adapter{s.add("a", "dir"), s.add("b", "dir")}, make(chan string, 2)
+	for _, a := range more {
+		go func() {
+			name, _, err := s.use(t.Context(), a)
+			got <- fmt.Sprint(name, err)
+		}()
+	}
+	select {
+	case name := <-got:
+		t.Fatalf("%s has a place", name)
+	case <-time.After(20 * time.Millisecond):
+	}
+	leaves[3]()
+	leaves[5]()
+	names := []string{<-got, <-got}
+	slices.Sort(names)
+	loaded := loader.Adapters()
+	if !slices.Equal(names, []string{"a<nil>", "b<nil>"}) || len(loaded) != maxLoaded || slices.Contains(loaded, "3") {
+		t.Errorf("%v, %v", names, loaded)
+	}
+}
+
+// counting is a sampler that knows what it holds.
+type counting struct{ names []string }
+
+func (c *counting) LoadAdapter(_ context.Context, name, _ string, _ int64) error {
+	c.names = append(c.names, name)
+	return nil
+}
+
+func (c *counting) DropAdapter(_ context.Context, name string) error {
+	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
+	return nil
+}
+
+func (c *counting) Adapters() []string { return c.names }
 
 // Who waits for a number that does not come is told so, and the step behind it does not take half a gradient.
 func TestAGapEnds(t *testing.T) {
@@ -347,7 +509,8 @@ func TestAGapEnds(t *testing.T) {
 		t.Error(failed)
 	}
 	c.output(c.send(request(id, 4, "cross_entropy", first)))
-	if _, failed := c.result(c.step(id, 5)); failed != "the gradient is not whole, so it was discarded: seq_id 2 has not come" {
+	if _, failed := c.result(c.step(id, 5)); failed !=
+		"the gradient is not whole: seq_id 2 has not come; it was discarded, so send the passes again" {
 		t.Error(failed)
 	}
 	if metrics := c.must(c.step(id, 6))["metrics"].(map[string]any); metrics["grad_norm:mean"] != 0.0 {
@@ -442,8 +605,8 @@ func TestBadCalls(t *testing.T) {
 		{"retrieve_future", object{"request_id": "x"}, 410, "there is no request x"},
 		{"asample", object{"sampling_session_id": "x"}, 404, `there is no sampling session "x"`},
 		{"asample", object{"sampling_session_id": sampler, "num_samples": 0}, 400, "num_samples is 0: want 1 to 1024"},
-		{"asample", object{"model_path": "tinker://a/../b"}, 400, `the path "tinker://a/../b" is none of a checkpoint`},
-		{"weights_info", object{"tinker_path": "tinker://../weights/x"}, 400, `the path "tinker://../weights/x" is none of a checkpoint`},
+		{"asample", object{"model_path": "tinker://a/../b"}, 400, `the path "tinker://a/../b" is not that of a checkpoint`},
+		{"weights_info", object{"tinker_path": "tinker://../weights/x"}, 400, `the path "tinker://../weights/x" is not that of a checkpoint`},
 		{"weights_info", object{"tinker_path": `tinker://a\b/weights/x`}, 400, "the path "},
 		{"weights_info", object{"tinker_path": "tinker://a/weights/x"}, 404, "there is no checkpoint tinker://a/weights/x"},
 		{"nothing", object{}, 404, "POST /api/v1/nothing is not in this version"},

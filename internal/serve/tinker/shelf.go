@@ -12,9 +12,9 @@ import (
 // shelf keeps the adapters of a sampler: the most recently used ones are loaded.
 type shelf struct {
 	loader engine.AdapterLoader
-	freed  chan struct{} // gets an element when an adapter is no longer used
 
 	mu     sync.Mutex
+	freed  chan struct{} // closed and replaced when there may be room
 	all    map[string]*adapter
 	loaded int
 	last   int64 // version that was loaded last
@@ -25,6 +25,7 @@ type adapter struct {
 	name, dir string
 	isLoaded  bool
 	users     int
+	sessions  int // that sample from it
 	used      time.Time
 }
 
@@ -38,7 +39,31 @@ func (s *shelf) add(name, dir string) *adapter {
 	if s.all[name] == nil {
 		s.all[name] = &adapter{name: name, dir: dir}
 	}
+	s.all[name].sessions++
 	return s.all[name]
+}
+
+// drop says that a session no longer samples from an adapter.
+func (s *shelf) drop(ctx context.Context, a *adapter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.sessions--; a.sessions == 0 {
+		s.release(ctx, a)
+	}
+}
+
+// release forgets an adapter that nobody uses or will use. The mutex is held.
+func (s *shelf) release(ctx context.Context, a *adapter) {
+	if a.sessions > 0 || a.users > 0 {
+		return
+	}
+	delete(s.all, a.name)
+	if a.isLoaded && s.loader.DropAdapter(ctx, a.name) == nil {
+		a.isLoaded = false
+		s.loaded--
+	}
+	close(s.freed)
+	s.freed = make(chan struct{})
 }
 
 // use loads an adapter, in place of one that was not used for the longest time if there is no room, and waits while all
@@ -48,39 +73,38 @@ func (s *shelf) use(ctx context.Context, a *adapter) (name string, leave func(),
 		return trinity.BaseAdapter, func() {}, nil
 	}
 	for {
-		isLoaded, err := s.load(ctx, a)
+		freed, err := s.load(ctx, a)
 		if err != nil {
 			return "", nil, err
 		}
-		if isLoaded {
-			return a.name, func() { s.leave(a) }, nil
+		if freed == nil {
+			return a.name, func() { s.leave(ctx, a) }, nil
 		}
 		select {
-		case <-s.freed:
+		case <-freed:
 		case <-ctx.Done():
 			return "", nil, context.Cause(ctx)
 		}
 	}
 }
 
-func (s *shelf) leave(a *adapter) {
+func (s *shelf) leave(ctx context.Context, a *adapter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.users--
 	a.used = time.Now()
-	select {
-	case s.freed <- struct{}{}:
-	default:
-	}
+	close(s.freed)
+	s.freed = make(chan struct{})
+	s.release(context.WithoutCancel(ctx), a)
 }
 
-// load loads an adapter and uses it. It returns false if all others are in use.
-func (s *shelf) load(ctx context.Context, a *adapter) (bool, error) {
+// load loads an adapter and uses it. If all others are in use, it returns what is closed when that changes.
+func (s *shelf) load(ctx context.Context, a *adapter) (freed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.isLoaded {
 		a.users++
-		return true, nil
+		return nil, nil
 	}
 	if s.loaded == maxLoaded {
 		var oldest *adapter
@@ -90,20 +114,20 @@ func (s *shelf) load(ctx context.Context, a *adapter) (bool, error) {
 			}
 		}
 		if oldest == nil {
-			return false, nil
+			return s.freed, nil
 		}
 		if err := s.loader.DropAdapter(ctx, oldest.name); err != nil {
-			return false, &ownError{err}
+			return nil, &ownError{err}
 		}
 		oldest.isLoaded = false
 		s.loaded--
 	}
 	s.last++
 	if err := s.loader.LoadAdapter(ctx, a.name, a.dir, s.last); err != nil {
-		return false, &ownError{err}
+		return nil, &ownError{err}
 	}
 	a.isLoaded = true
 	a.users++
 	s.loaded++
-	return true, nil
+	return nil, nil
 }

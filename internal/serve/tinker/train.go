@@ -1,6 +1,7 @@
 package tinker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,24 +15,36 @@ import (
 )
 
 func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
-	in, err := tinker.DecodeForwardBackward(body)
-	if err != nil {
-		return nil, bad("the body is no ForwardBackwardRequest: %v", err)
+	in, unread := tinker.DecodeForwardBackward(body)
+	if unread != nil {
+		unread = bad("the body is no ForwardBackwardRequest: %v", unread)
+	}
+	if in.ModelID == "" || in.SeqID == 0 {
+		return nil, cmp.Or(unread, bad("the body has no model_id, or no seq_id"))
 	}
 	return s.order(in.ModelID, in.SeqID, body, func(ctx context.Context, m *model) (any, error) {
-		pass, err := newPass(m.base, in)
+		output, err := m.pass(ctx, in, unread)
 		if err != nil {
-			return nil, err // before anything was added to the gradient
-		}
-		output, err := pass.run(ctx, m.trainer, in.ForwardOnly)
-		if err != nil {
-			if !in.ForwardOnly {
+			if !in.ForwardOnly { // what the client wants to step is more
 				m.spoilt = fmt.Sprintf("seq_id %d has failed: %v", in.SeqID, err)
 			}
 			return nil, err
 		}
 		return encoded(output.Encode()), nil
 	})
+}
+
+// pass computes a request, which is checked whole before anything is added to the gradient.
+func (m *model) pass(ctx context.Context, in *tinker.ForwardBackward, unread error) (*tinker.Output, error) {
+	if unread != nil {
+		return nil, unread
+	}
+	p, err := newPass(m.base, in)
+	if err != nil {
+		return nil, err
+	}
+	m.pending = m.pending || !in.ForwardOnly
+	return p.run(ctx, m.trainer, in.ForwardOnly)
 }
 
 // pass is a request for a forward pass, or for both passes, that was checked whole.
@@ -111,10 +124,12 @@ func experienceOf(b *Base, d *tinker.Datum) (*trinity.Experience, map[string][]f
 		return nil, nil, err
 	}
 	e := &trinity.Experience{
-		Tokens: append(ids, targets[n-1]), Targets: append([]int32{0}, targets...), Mask: slices.Repeat([]bool{true}, n+1), PromptLen: 1,
-		Temperature: 1,
+		Tokens: append(ids, targets[n-1]), Mask: slices.Repeat([]bool{true}, n+1), PromptLen: 1, Temperature: 1,
 	}
 	e.Mask[0] = false
+	if !slices.Equal(targets, e.Tokens[1:]) { // as they are where a loop shifts them
+		e.Targets = append([]int32{0}, targets...)
+	}
 	return e, inputs, nil
 }
 
@@ -130,7 +145,6 @@ func (b *Base) check(what string, ids []int32) error {
 
 // run computes the passes, so many tokens at a time.
 func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool) (*tinker.Output, error) {
-	var logprobs [][]float32
 	sums := trinity.Metrics{}
 	kept := &keeping{loss: p.loss, metrics: sums}
 	for from := 0; from < len(p.exps); {
@@ -153,12 +167,11 @@ func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool
 		}
 		from = to
 	}
-	logprobs = kept.logprobs
 	var metrics []tinker.Metric
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		metrics = append(metrics, tinker.Metric{Name: name + ":sum", Value: sums[name]})
 	}
-	return tinker.NewOutput("logprobs", logprobs, metrics), nil
+	return tinker.NewOutput("logprobs", kept.logprobs, metrics), nil
 }
 
 // keeping keeps what a loss gets and returns.
@@ -185,62 +198,66 @@ func (k *keeping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.To
 
 func (s *Server) optimStep(_ context.Context, body []byte) (any, error) {
 	var in tinker.OptimStep
-	if err := read(body, &in); err != nil {
-		return nil, err
-	}
-	return s.order(in.ModelID, in.SeqID, body, func(ctx context.Context, m *model) (any, error) {
+	return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
 		p, err := optimParams(&in)
-		if err == nil && m.spoilt != "" {
-			err = fmt.Errorf("the gradient is not whole, so it was discarded: %s", m.spoilt)
-		}
-		var metrics trinity.Metrics
-		if err == nil {
-			metrics, err = m.trainer.OptimStep(ctx, p)
-		}
 		if err != nil {
-			return nil, errors.Join(err, m.discard(ctx))
+			return nil, err // the gradient waits for a step with other numbers
 		}
+		if m.spoilt != "" {
+			return nil, m.discard(ctx, fmt.Errorf("the gradient is not whole: %s", m.spoilt))
+		}
+		metrics, err := m.trainer.OptimStep(ctx, p)
+		if err != nil {
+			return nil, m.discard(ctx, err)
+		}
+		m.pending = false
 		return map[string]any{"metrics": map[string]float64{"grad_norm:mean": metrics["grad_norm"]}}, nil
 	})
 }
 
-// discard drops the gradient, so that the next step has its own alone.
-func (m *model) discard(ctx context.Context) error {
-	m.spoilt = ""
+// discard drops the gradient, so that the next step has its own alone, and returns the reason with that.
+func (m *model) discard(ctx context.Context, because error) error {
 	d, ok := m.trainer.(engine.Discarder)
 	if !ok {
-		m.spoilt = "this engine cannot discard a gradient: load a checkpoint"
-		return nil
+		m.spoilt = "this engine cannot drop a gradient: load a checkpoint"
+		return because
 	}
-	return d.Discard(ctx)
+	if err := d.Discard(ctx); err != nil {
+		return errors.Join(because, err)
+	}
+	m.spoilt, m.pending = "", false
+	return fmt.Errorf("%w; it was discarded, so send the passes again", because)
+}
+
+// adamDefaults are the settings of a step, each with what it must be below.
+var adamDefaults = []struct {
+	name         string
+	usual, below float64
+	of           func(*trinity.OptimParams) *float64
+}{
+	{"learning_rate", 1e-4, math.Inf(1), func(p *trinity.OptimParams) *float64 { return &p.LR }},
+	{"beta1", 0.9, 1, func(p *trinity.OptimParams) *float64 { return &p.Beta1 }},
+	{"beta2", 0.95, 1, func(p *trinity.OptimParams) *float64 { return &p.Beta2 }},
+	{"eps", 1e-12, math.Inf(1), func(p *trinity.OptimParams) *float64 { return &p.Eps }},
+	{"weight_decay", 0, math.Inf(1), func(p *trinity.OptimParams) *float64 { return &p.WeightDecay }},
+	{"grad_clip_norm", 0, math.Inf(1), func(p *trinity.OptimParams) *float64 { return &p.ClipNorm }},
 }
 
 func optimParams(in *tinker.OptimStep) (p trinity.OptimParams, err error) {
 	if in.Other != nil {
 		return p, fmt.Errorf("optimizer_params.type is %.40q: this service has adamw", in.Other.Type)
 	}
-	adam := in.Adam
-	if adam == nil {
-		adam = &tinker.AdamParams{}
-	}
-	for _, v := range []struct {
-		name  string
-		given *float64
-		into  *float64
-		usual float64
-		below float64
-	}{
-		{"learning_rate", adam.LearningRate, &p.LR, 1e-4, math.Inf(1)},
-		{"beta1", adam.Beta1, &p.Beta1, 0.9, 1}, {"beta2", adam.Beta2, &p.Beta2, 0.95, 1},
-		{"eps", adam.Eps, &p.Eps, 1e-12, math.Inf(1)}, {"weight_decay", adam.WeightDecay, &p.WeightDecay, 0, math.Inf(1)},
-		{"grad_clip_norm", adam.GradClipNorm, &p.ClipNorm, 0, math.Inf(1)},
-	} {
-		*v.into = v.usual
-		if v.given != nil {
-			*v.into = *v.given
-		}
-		if !(*v.into >= 0 && *v.into < v.below) {
-			return p, fmt.Errorf("adam_params.%s is %v: want 0 or more, below %v", v.name, *v.into, v.below)
+	for _, v := range adamDefaults {
+		given, isGiven := in.Adam[v.name]
+		switch {
+		case isGiven && given == nil: // the SDK writes NaN so
+			return p, fmt.Errorf("adam_params.%s is no number", v.name)
+		case isGiven && !(*given >= 0 && *given < v.below):
+			return p, fmt.Errorf("adam_params.%s is %v: want 0 or more, below %v", v.name, *given, v.below)
+		case isGiven:
+			*v.of(&p) = *given
+		default:
+			*v.of(&p) = v.usual
 		}
 	}
 	return p, nil

@@ -4,11 +4,10 @@ package tinker
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 )
 
 // CreateSession begins a session of a client.
@@ -75,21 +74,13 @@ type ModelData struct {
 
 // OptimStep applies the gradient that the passes since the last step have added up.
 type OptimStep struct {
-	ModelID string           `json:"model_id"`
-	SeqID   int32            `json:"seq_id"`
-	Adam    *AdamParams      `json:"adam_params,omitempty"`
-	Other   *OptimizerConfig `json:"optimizer_params,omitempty"` // of an optimizer that is not Adam
-	Type    string           `json:"type"`
-}
-
-// AdamParams are the settings of a step. Nil is the default: 1e-4, .9, .95, 1e-12, 0 and 0.
-type AdamParams struct {
-	LearningRate *float64 `json:"learning_rate,omitempty"`
-	Beta1        *float64 `json:"beta1,omitempty"`
-	Beta2        *float64 `json:"beta2,omitempty"`
-	Eps          *float64 `json:"eps,omitempty"`
-	WeightDecay  *float64 `json:"weight_decay,omitempty"`   // decoupled
-	GradClipNorm *float64 `json:"grad_clip_norm,omitempty"` // 0 clips nothing
+	ModelID string `json:"model_id"`
+	SeqID   int32  `json:"seq_id"`
+	// Adam has learning_rate, beta1, beta2, eps, weight_decay (decoupled) and grad_clip_norm (0 clips nothing). One that is
+	// left out has its default, and nil is a number that JSON does not have.
+	Adam  map[string]*float64 `json:"adam_params,omitempty"`
+	Other *OptimizerConfig    `json:"optimizer_params,omitempty"` // of an optimizer that is not Adam
+	Type  string              `json:"type"`
 }
 
 // SaveWeights asks for a checkpoint: of the whole training state, for samplers, or as files of Hugging Face.
@@ -136,21 +127,21 @@ type CreateSampler struct {
 
 // Sample asks for continuations of a prompt.
 type Sample struct {
-	NumSamples          int            `json:"num_samples"`
-	Prompt              Prompt         `json:"prompt"`
-	Params              SamplingParams `json:"sampling_params"`
-	SamplingSessionID   string         `json:"sampling_session_id,omitempty"`
-	SeqID               *int64         `json:"seq_id,omitempty"`
-	PromptLogprobs      bool           `json:"prompt_logprobs"`
-	TopPromptLogprobs   int            `json:"topk_prompt_logprobs"`
-	TopSampleLogprobs   int            `json:"topk_sample_logprobs"`
-	PromptTargets       *TensorData    `json:"target_prompt_logprobs,omitempty"`
-	PromptAlternatives  int            `json:"prompt_alt_tokens_k,omitempty"`
-	PromptLogprobsLast  *int           `json:"prompt_logprobs_last_n,omitempty"`
-	RecordStabilityInfo bool           `json:"record_stability_info,omitempty"`
-	BaseModel           string         `json:"base_model,omitempty"`
-	ModelPath           string         `json:"model_path,omitempty"`
-	Type                string         `json:"type"`
+	NumSamples          int             `json:"num_samples"`
+	Prompt              Prompt          `json:"prompt"`
+	Params              SamplingParams  `json:"sampling_params"`
+	SamplingSessionID   string          `json:"sampling_session_id,omitempty"`
+	SeqID               *int64          `json:"seq_id,omitempty"`
+	PromptLogprobs      bool            `json:"prompt_logprobs"`
+	TopPromptLogprobs   int             `json:"topk_prompt_logprobs"`
+	TopSampleLogprobs   int             `json:"topk_sample_logprobs"`
+	PromptTargets       json.RawMessage `json:"target_prompt_logprobs,omitempty"`
+	PromptAlternatives  int             `json:"prompt_alt_tokens_k,omitempty"`
+	PromptLogprobsLast  *int            `json:"prompt_logprobs_last_n,omitempty"`
+	RecordStabilityInfo bool            `json:"record_stability_info,omitempty"`
+	BaseModel           string          `json:"base_model,omitempty"`
+	ModelPath           string          `json:"model_path,omitempty"`
+	Type                string          `json:"type"`
 }
 
 // Prompt is a sequence in JSON.
@@ -217,54 +208,6 @@ func (s Stop) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]string{}, s.Texts...))
 }
 
-// TensorData is a tensor in JSON.
-type TensorData struct {
-	Data    []json.Number `json:"data"`
-	DType   string        `json:"dtype"`
-	Shape   []int64       `json:"shape,omitempty"`
-	Rows    []int64       `json:"sparse_crow_indices,omitempty"`
-	Columns []int64       `json:"sparse_col_indices,omitempty"`
-}
-
-// Tensor returns the tensor.
-func (d *TensorData) Tensor() (*Tensor, error) {
-	t := &Tensor{DType: Int64, Shape: d.Shape}
-	if d.DType == Float32.String() {
-		t.DType = Float32
-	} else if d.DType != Int64.String() {
-		return nil, fmt.Errorf("its elements are of %.40q: want float32 or int64", d.DType)
-	}
-	var values []byte
-	for i, n := range d.Data {
-		if t.DType == Float32 {
-			v, err := n.Float64()
-			if err != nil {
-				return nil, fmt.Errorf("element %d: %w", i, err)
-			}
-			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(float32(v)))
-			continue
-		}
-		v, err := n.Int64()
-		if err != nil {
-			return nil, fmt.Errorf("element %d: %w", i, err)
-		}
-		values = binary.LittleEndian.AppendUint64(values, uint64(v))
-	}
-	if d.Rows == nil {
-		t.Dense = values
-		return t, nil
-	}
-	t.CSR = &CSR{Values: values, Rows: integers(d.Rows), Columns: integers(d.Columns)}
-	return t, nil
-}
-
-func integers(v []int64) (b []byte) {
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint64(b, uint64(x))
-	}
-	return b
-}
-
 // Submitted answers a call that is computed later.
 type Submitted struct {
 	RequestID         string   `json:"request_id"`
@@ -295,7 +238,14 @@ type Failed struct {
 // Decode reads a body of JSON into v. It tolerates fields that v has not: each release of the SDK adds some.
 func Decode(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
-	if err := d.Decode(v); err != nil {
+	err := d.Decode(v)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s is a %s: want another type", wrong.Field, wrong.Value)
+	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("it is empty: want JSON")
+	}
+	if err != nil {
 		return err
 	}
 	if d.More() {

@@ -197,6 +197,9 @@ func (d *Datum) encode() []byte {
 	return b
 }
 
+// maxInputs bounds the inputs of a loss, each of which is compared with the others.
+const maxInputs = 16
+
 func decodeDatum(f protobuf.Field) (d Datum, err error) {
 	err = f.Each(func(f protobuf.Field) error {
 		switch f.Number {
@@ -205,6 +208,9 @@ func decodeDatum(f protobuf.Field) (d Datum, err error) {
 			d.Input = append(d.Input, c)
 			return err
 		case 2:
+			if len(d.Inputs) == maxInputs {
+				return fmt.Errorf("loss_fn_inputs has more than %d entries", maxInputs)
+			}
 			n, err := decodeNamed(f)
 			for _, other := range d.Inputs {
 				if other.Name == n.Name {

@@ -40,7 +40,7 @@ func ParsePath(text string) (Path, error) {
 	parts := strings.Split(rest, "/")
 	kinds := []string{Weights, SamplerWeights, ExternalWeights}
 	if !ok || len(parts) != 3 || !runID.MatchString(parts[0]) || !slices.Contains(kinds, parts[1]) {
-		return Path{}, fmt.Errorf("the path %.200q is none of a checkpoint: want %sRUN/%s/NAME, or %s or %s in place of %s",
+		return Path{}, fmt.Errorf("the path %.200q is not that of a checkpoint: want %sRUN/%s/NAME, or %s or %s in place of %s",
 			text, scheme, Weights, SamplerWeights, ExternalWeights, Weights)
 	}
 	return Path{parts[0], parts[1], parts[2]}, CheckName(parts[2])
