@@ -256,7 +256,7 @@ func TestUnsupported(t *testing.T) {
 		{"buffer.explorer_input.taskset.default_workflow_type=alfworld_workflow", "buffer.explorer_input.taskset.default_workflow_type",
 			"alfworld_workflow"},
 		{"buffer.explorer_input.taskset.default_workflow_type=agentscope_workflow_adapter_v1",
-			"buffer.explorer_input.taskset.default_workflow_type", `is not built into this version; use the workflow exec with a program`},
+			"buffer.explorer_input.taskset.default_workflow_type", `is not built into this version; write python: before the name if trinity-rft is installed`},
 		{"buffer.explorer_input.taskset.default_workflow_type=my.module.Flow", "buffer.explorer_input.taskset.default_workflow_type",
 			`"my.module.Flow" is no workflow of this program, which has no plug-in for Python ones`},
 		{"buffer.explorer_input.taskset.default_workflow_type=examples.learn_to_ask.workflow.workflow_learn2ask.Learn2AskWorkflow",

@@ -49,7 +49,8 @@ func serve(t *testing.T, change func(*Options)) *client {
 		t.Fatal(err)
 	}
 	o := Options{Dir: t.TempDir(), Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Say: func(string) {}, Bases: []*Base{{
-		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, MaxLen: 48, MaxScored: 50, MaxRank: 16, MicroTokens: 48, Sampler: sampler.(Sampler),
+		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, MaxLen: 48, MaxScored: 50, MaxRank: 16, MicroTokens: 48,
+		Sampler: sampler.(Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
 				ModelPath: tiny, LoRA: lora, Seed: seed, Train: true, MicroTokens: 48, MaxModelLen: 49,
