@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from trinity_go import rewards
+from trinity_go import rewards, said
+from trinity_go.compat.rewards import RewardFn
 from trinity_go.wire import Told
 
 REPLY = {
@@ -32,10 +34,6 @@ class Weighed:
         return {"right": self.weight * (response == truth), "asked": float(prompt == "a column")}
 
 
-class RewardFn:
-    pass
-
-
 class Own(RewardFn):
     def __call__(self, prompt: str, **kwargs: Any) -> dict[str, float]:
         return {"asked": float(prompt == "1+2"), "response": float(kwargs.get("truth") == "3")}
@@ -47,6 +45,12 @@ class Silent:
 
 def right(completion: str, answer: str) -> float:
     return float(completion == answer)
+
+
+async def prints(completion: str) -> float:
+    await asyncio.sleep(0)
+    print(completion, file=sys.stderr)
+    return 1
 
 
 async def later(completion: str, step: int) -> float:
@@ -121,6 +125,13 @@ boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2, "格式
 def score(name: str, **args: Any) -> Any:
     answer = rewards.reward({"name": f"{__name__}.{name}", "args": args, "replies": [REPLY]})
     return (asyncio.run(answer) if inspect.isawaitable(answer) else answer)["answers"][0]
+
+
+def test_lines_of_a_coroutine_have_their_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said.Lines(out))
+    score("prints")
+    assert out.getvalue() == "step 5, t/1, run 2: 3\n"
 
 
 @pytest.mark.parametrize(

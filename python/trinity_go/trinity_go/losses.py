@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from . import names, states
 from .classes import library_of, make
-from .describe import check_names, parameters
+from .describe import check_names, has_base, parameters
 from .operators import check_of, measured
 from .wire import Told, number_of, pack, type_of, unpack
 
@@ -84,8 +84,7 @@ class Loss:
                 f"{name} takes no {self.of[0]}: a loss takes, by the names of its parameters, {', '.join(OFFERED)}"
             )
         _check_plain(name, self.call)
-        bases = [base.__name__ for base in getattr(self.target, "__mro__", ())]
-        self.pairs = bool(getattr(self.target, "pairs", "DPOLossFn" in bases))
+        self.pairs = bool(getattr(self.target, "pairs", has_base(self.target, "DPOLossFn")))
         self.library = _library_of(self.target)
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:

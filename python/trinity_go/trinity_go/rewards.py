@@ -12,7 +12,7 @@ from typing import Any
 
 from . import names, said
 from .classes import kept
-from .describe import meant, needs_places, parameters, signature
+from .describe import has_base, meant, needs_places, parameters, signature
 from .wire import Told, cut, float_of, metric_name, parts_of
 
 _log = logging.getLogger("trinity_go.rewards")
@@ -98,7 +98,7 @@ class Scorer:
         self.prefers_own = False  # a parameter named like a column is what the run has, as in Trinity-RFT
         if inspect.isclass(target):
             call: Any = target(**args)
-            self.prefers_own = any(base.__name__ == "RewardFn" for base in target.__mro__)
+            self.prefers_own = has_base(target, "RewardFn")
         else:
             call = functools.partial(target, **args)
         self.call: Callable[..., Any] = call
@@ -202,10 +202,12 @@ def reward(question: dict[str, Any]) -> Any:
     """Answer a question {"name": …, "args": {…}, "replies": [{…}]} with {"answers": […]}."""
     first = question["replies"][0]
     run = f", run {first['run']}" if len(question["replies"]) == 1 and "run" in first else ""
-    with said.by(f"step {first.get('step', 0)}, {first.get('task', '')}{run}"):
+    who = f"step {first.get('step', 0)}, {first.get('task', '')}{run}"
+    with said.by(who):
         result = kept.get(Scorer, question["name"], question["args"]).score(question["replies"])
-        return _wrapped(result) if inspect.isawaitable(result) else {"answers": result}
+        return _wrapped(result, who) if inspect.isawaitable(result) else {"answers": result}
 
 
-async def _wrapped(result: Any) -> dict[str, Any]:
-    return {"answers": await result}
+async def _wrapped(result: Any, who: str) -> dict[str, Any]:
+    with said.by(who):
+        return {"answers": await result}

@@ -24,7 +24,7 @@ from .compat.models import ARGUMENTS, ModelWrapper
 from .compat.rewards import RewardFn
 from .compat.workflows import Task as _Task
 from .compat.workflows import Workflow
-from .describe import check_names, meant, needs_places, parameters, signature
+from .describe import check_names, has_base, meant, needs_places, parameters, signature
 from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of, parts_of
 
 # What a function may take beside workflow_args.
@@ -128,11 +128,11 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         signature(target).bind(task=None, model=None, auxiliary_models=None)
     except TypeError as error:
         raise Told(f"{name}: {error}: a workflow is made with task, model and auxiliary_models") from None
-    return {"steps": any(base.__name__ in STEP_WISE for base in target.__mro__)}
+    return {"steps": has_base(target, *_STEP_WISE)}
 
 
 # The bases whose classes return an experience for each call of the model.
-STEP_WISE = (
+_STEP_WISE = (
     "StepWiseRewardWorkflow",
     "RewardPropagationWorkflow",
     "AsyncStepWiseRewardWorkflow",
