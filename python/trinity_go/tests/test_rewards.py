@@ -119,7 +119,7 @@ def given(result: Any) -> Any:
 
 
 nothing, infinite, text, unfinished = given(None), given(float("nan")), given("good"), given({"a": 1, "b": None})
-boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2, "格式": 0}), given(Growing())
+boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2, "格式": 0, "prompt_length": 0.5}), given(Growing())
 
 
 def score(name: str, **args: Any) -> Any:
@@ -143,7 +143,7 @@ def test_lines_of_a_coroutine_have_their_rollout(monkeypatch: pytest.MonkeyPatch
         ("scaled", {"scale": 2}, {"reward": 2.0}),
         ("scaled", {"answer": "x"}, {"reward": 1.0}),
         ("boolean", {}, {"reward": 1.0}),
-        ("slashed", {}, {"reward": 3.0, "parts": {"a_b_c": 1.0, "m_reward": 2.0, "格式": 0.0}}),
+        ("slashed", {}, {"reward": 3.5, "parts": {"a_b_c": 1.0, "m_reward": 2.0, "格式": 0.0, "m_prompt_length": 0.5}}),
         ("growing", {}, {"reward": 0.5}),
         ("Weighed", {"weight": 0.5}, {"reward": 1.5, "parts": {"right": 0.5, "asked": 1.0}}),
         ("Own", {}, {"reward": 2.0, "parts": {"asked": 1.0, "response": 1.0}}),
