@@ -85,7 +85,7 @@ class Later:
 
 
 def ask(name: str, **args: Any) -> Any:
-    return operators.operate({"name": f"{__name__}.{name}", "args": args, "experiences": copy.deepcopy(SENT)})
+    return operators.operate({"name": f"{__name__}.{name}", "args": args, "instance": {"of": 1}, "experiences": copy.deepcopy(SENT)})
 
 
 @pytest.fixture(autouse=True)

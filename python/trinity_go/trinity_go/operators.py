@@ -283,8 +283,8 @@ def _list(value: Any, name: str) -> list[Any]:
 
 
 def operate(question: dict[str, Any]) -> Any:
-    """Answer a question {"name": …, "args": {…}, "auxiliary": […], "experiences": […]}."""
-    operator = kept.get(Operator, question["name"], question["args"])
+    """Answer a question {"name": …, "args": {…}, "instance": {…}, "auxiliary": […], "experiences": […]}."""
+    operator = kept.get(Operator, question["name"], question["args"], question["instance"]["of"])
     operator.give(question.get("auxiliary") or [])
     return operator(question)
 
