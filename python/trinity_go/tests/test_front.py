@@ -324,7 +324,7 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
     [
         ({"lrr": 1}, TypeError, "lrr is no argument and no key of a configuration"),
         ({"total_steps": 1}, TypeError, "total_steps may be buffer.total_steps or trainer.total_steps: set it with config="),
-        ({"reward": 3}, TypeError, "reward is a int: want a function, or the name of one"),
+        ({"reward": 3}, TypeError, "reward is an int: want a function, or the name of one"),
         ({"reward": tg.tool(lambda a: a)}, TypeError, "<lambda> is marked as @tg.tool, and given as reward"),
         ({"workflow": length, "tools": [length]}, TypeError, "workflow makes the rollout itself"),
         ({"reward": None}, TypeError, "grpo learns from rewards: give reward, workflow, tools or environment"),

@@ -119,7 +119,11 @@ def given(result: Any) -> Any:
 
 
 nothing, infinite, text, unfinished = given(None), given(float("nan")), given("good"), given({"a": 1, "b": None})
-boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2, "格式": 0, "prompt_length": 0.5}), given(Growing())
+boolean, slashed, growing = (
+    given(True),
+    given({"a b/c": 1, "reward": 2, "格式": 0, "prompt_length": 0.5}),
+    given(Growing()),
+)
 
 
 def score(name: str, **args: Any) -> Any:
@@ -253,7 +257,7 @@ except names.Told as told:
     )
     answer, error = out.stdout.splitlines()
     assert answer == "{'answers': [{'reward': 1.0, 'parts': {'right': 1.0}}]}"
-    assert error.startswith("more: more.py:1: no module named 'trinity.common.workflows.eval_workflow' in ")
+    assert error.startswith("more.Workflow: more.py:1: no module named 'trinity.common.workflows.eval_workflow' in ")
     assert "trinity-rft" in error
 
 

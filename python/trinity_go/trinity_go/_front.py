@@ -24,7 +24,7 @@ from typing import Any, Literal
 from . import _config, _marks, _results, tools, worker
 from ._binary import binary
 from ._caller import Caller, Functions
-from .wire import Told
+from .wire import Told, type_of
 
 _STEP = re.compile(r"^\d\d:\d\d:\d\d +step (\d+)(?:/(\d+))? +(.*)$")
 _WRITES = re.compile(r"^(.+?): mode \w+, algorithm .*; writes to (.+)$")
@@ -84,7 +84,7 @@ class Run(_results.Results):
         for given, function in functions.items():
             if not callable(function):
                 raise TypeError(
-                    f"{given} is a {type(function).__name__}: want a function, which the configuration names caller:{given}"
+                    f"{given} is {type_of(function)}: want a function, which the configuration names caller:{given}"
                     f"{_config.near(given, ('name', 'on_error')) or '; keys of a configuration stand in it'}"
                 )
             self._functions.name(function, given)
@@ -424,9 +424,7 @@ class Recipe(Run):
         if model is None:
             raise TypeError("model is None: want a directory, a GGUF file, or a hub name")
         if config is not None and not isinstance(config, Mapping):
-            raise TypeError(
-                f"config is a {type(config).__name__}: want a dict. tg.Run takes the path of a configuration"
-            )
+            raise TypeError(f"config is {type_of(config)}: want a dict. tg.Run takes the path of a configuration")
         settings = [_config.nested(_config.key_of(key, _ARGUMENTS), value) for key, value in keys.items()]
         tools = [tools] if isinstance(tools, str) or callable(tools) else list(tools or ())
         top = {k: v for k, v in (config or {}).items() if not isinstance(v, Mapping)}

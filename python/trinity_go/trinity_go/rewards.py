@@ -13,7 +13,7 @@ from typing import Any
 from . import names, said
 from .classes import kept
 from .describe import has_base, meant, needs_places, parameters, signature
-from .wire import Told, cut, float_of, metric_name, parts_of
+from .wire import Told, cut, float_of, metric_name, parts_of, type_of
 
 _log = logging.getLogger("trinity_go.rewards")
 
@@ -49,7 +49,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a configuration may say of a function or a class. Raises Told if its arguments are wrong."""
     target = names.find(name)
     if not callable(target):
-        raise Told(f"{name} is a {type(target).__name__}, and no function or class")
+        raise Told(f"{name} is {type_of(target)}, and no function or class")
     _check(name, target, args)
     takes = target.__call__ if inspect.isclass(target) else target
     return {
@@ -153,7 +153,7 @@ class Scorer:
         if not _takes_group(self.takes):
             return [self.answer(result, parts)]
         if not isinstance(result, (list, tuple)) and getattr(result, "ndim", 0) != 1:
-            raise Told(f"it returned a {type(result).__name__} for a list of completions: want a list of numbers")
+            raise Told(f"it returned {type_of(result)} for a list of completions: want a list of numbers")
         result = list(result)
         if len(result) != count:
             raise Told(f"it returned {len(result)} rewards for {count} completion{'' if count == 1 else 's'}")
@@ -183,7 +183,7 @@ def _number(value: Any) -> float | None:
     try:
         number = float_of(value)
     except TypeError:
-        raise Told(f"it returned a {type(value).__name__}: want a number, None, or a dict of numbers") from None
+        raise Told(f"it returned {type_of(value)}: want a number, None, or a dict of numbers") from None
     return number if math.isfinite(number) else None
 
 

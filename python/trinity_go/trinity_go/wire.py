@@ -161,7 +161,7 @@ def plain(value: Any) -> Any:
 def float_of(value: Any) -> float:
     """Return a number, which may be no finite one. Raises TypeError for what is none, such as a text or a list."""
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"a {type(value).__name__} is no number")
+        raise TypeError(f"{type_of(value)} is no number")
     try:
         return float(value.detach() if hasattr(value, "detach") else value)
     except OverflowError:
