@@ -32,6 +32,7 @@ type pythonOperator struct {
 	Auxiliary []string `yaml:"auxiliary_models" doc:"models that it asks, by their names in explorer.auxiliary_models, in this order"`
 
 	run    bridge.Run
+	memory bridge.Memory // has no state: it tells this entry of a pipeline from an equal one
 	host   trinity.Host
 	models []auxiliaryModel // nil before the first step
 }
@@ -108,7 +109,7 @@ func (p *pythonOperator) Process(ctx context.Context, groups []trinity.Group) ([
 	}
 	body := map[string]any{"args": p.Args, "auxiliary": p.models, "experiences": bridge.Experiences(groups)}
 	var edits bridge.Edits
-	q := bridge.Question{Do: "operate", Name: p.Class, Body: body, Timeout: p.Timeout}
+	q := bridge.Question{Do: "operate", Name: p.Class, Body: body, Memory: &p.memory, Timeout: p.Timeout}
 	if err := p.run.Ask(ctx, &p.Python, q, &edits); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Class, err)
 	}

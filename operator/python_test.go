@@ -92,6 +92,19 @@ func TestOperatorsInPython(t *testing.T) {
 	}
 }
 
+func TestEqualOperatorsInPythonAreTwo(t *testing.T) {
+	host := trinitytest.Programs(t)
+	for range 2 {
+		op, err := inPython(t, host, "own_operators.Edit", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, m, err := op.Process(t.Context(), pythonStep()); err != nil || m["steps"] != 1 {
+			t.Errorf("metrics %v, %v", m, err)
+		}
+	}
+}
+
 func TestOperatorsInPythonThatFail(t *testing.T) {
 	host := trinitytest.Programs(t)
 	for how, want := range map[string]string{

@@ -60,7 +60,7 @@ class NoConfig:
 def test_described() -> None:
     said = algorithms.describe(f"{__name__}.Mine", {})["algorithm"]
     assert said == {
-        "schema": "experience", "use_critic": False, "use_reference": True, "checks": False, "config": Mine.default_config(),
+        "schema": "experience", "use_critic": False, "checks": False, "config": Mine.default_config(),
     }  # fmt: skip
     assert algorithms.describe(f"{__name__}.Checking", {})["algorithm"]["checks"]
 

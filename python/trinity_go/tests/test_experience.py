@@ -224,6 +224,12 @@ def test_what_is_refused() -> None:
             to_posted(experiences)
 
 
+def test_a_demonstration_beside_what_was_recorded() -> None:
+    run = Recorded(0, 0, array.array("i", [1, 3]), 1)
+    with pytest.raises(Told, match=r"experience 0 is none that .*: demonstrations \(is_expert\) are rows of a buffer"):
+        to_posted([Experience(tokens=[1, 2], info={"is_expert": True})], [run])
+
+
 def test_custom_fields_are_entries_of_info() -> None:
     """A number, and a list of a number for each token of the response, which begins elsewhere than that of the run."""
     run = Recorded(0, 0, array.array("i", [5, 6, 7, 8, 9]), 2)

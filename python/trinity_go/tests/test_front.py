@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
 import math
@@ -323,7 +324,7 @@ def test_an_exception_may_be_an_invalid_reward(capsys: pytest.CaptureFixture[str
     [
         ({"lrr": 1}, TypeError, "lrr is no argument and no key of a configuration"),
         ({"total_steps": 1}, TypeError, "total_steps may be buffer.total_steps or trainer.total_steps: set it with config="),
-        ({"reward": 3}, TypeError, "reward is a int: want a function, or the name of one"),
+        ({"reward": 3}, TypeError, "reward is an int: want a function, or the name of one"),
         ({"reward": tg.tool(lambda a: a)}, TypeError, "<lambda> is marked as @tg.tool, and given as reward"),
         ({"workflow": length, "tools": [length]}, TypeError, "workflow makes the rollout itself"),
         ({"reward": None}, TypeError, "grpo learns from rewards: give reward, workflow, tools or environment"),
@@ -639,8 +640,31 @@ def test_a_stop_before_the_program_runs_is_kept() -> None:
         asyncio.run(asyncio.wait_for(run.train_async(), 0.0001))
     assert run.interrupted
     again = tg.GRPO(reward=length, name=run.name, **SMALL)
-    again.stop()  # of no training: the next one trains
+    again.stop()
+    assert again.train().interrupted
     assert not again.train().interrupted
+
+    async def stopped() -> tg.Run:
+        training = asyncio.create_task(again.train_async())
+        again.stop()
+        return await training
+
+    again._config["buffer"]["total_steps"] = 300
+    assert asyncio.run(asyncio.wait_for(stopped(), 60)).interrupted
+
+
+def test_an_error_of_an_evaluation_stops_no_training() -> None:
+    def fails(completion: str) -> float:
+        return 1 / over[0]
+
+    over = [1]
+    run = tg.GRPO(reward=fails, name="evaluated", **SMALL).train()
+    over[0] = 0
+    with contextlib.suppress(RuntimeError):
+        run.eval(ROWS[:1])
+    over[0] = 1
+    run._config["buffer"]["total_steps"] = 3
+    assert not run.train().interrupted
 
 
 def test_keys_of_the_section_python(tmp_path: Path) -> None:
@@ -648,6 +672,11 @@ def test_keys_of_the_section_python(tmp_path: Path) -> None:
     assert run._config["python"] == {
         "path": [os.path.abspath(sys.path[0])], "concurrency": 3, "plugin_dirs": [str(tmp_path)],
     }  # fmt: skip
+
+
+def test_a_run_of_a_dict_finds_the_modules_of_its_script() -> None:
+    assert tg.Run({})._config["python"] == {"path": [os.path.abspath(sys.path[0])]}
+    assert tg.Run({"python": {"path": ["mine"]}})._config["python"] == {"path": ["mine"]}
 
 
 class Counted:

@@ -153,7 +153,7 @@ def test_an_instance_stays_and_gets_names_of_verl(own_modules: Path) -> None:
         ("forgets", "it returned no derivatives: "),
         ("none", 'it returned None: want a loss, (loss, metrics), (loss, {"logprob": derivatives}) or '),
         ("only_dict", "it returned a dict: want a loss, "),
-        ("listed", "it returned (list, dict): want a loss, "),
+        ("listed", "it returned (a list, a dict): want a loss, "),
         ("single", "the derivatives by logprob of sequence 0 are no numbers, want 3"),
         ("text", "the derivatives by logprob of sequence 0 have a str: want numbers"),
     ],

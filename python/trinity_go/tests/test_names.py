@@ -57,11 +57,11 @@ def test_found(folder: Path) -> None:
         ),
         (
             "flows.broken.Walk",
-            "flows.broken: broken.py:2: no module named 'gymnasium_that_is_nowhere' in PYTHON: pip install it there, "
+            "flows.broken.Walk: broken.py:2: no module named 'gymnasium_that_is_nowhere' in PYTHON: pip install it there, "
             "or set python.interpreter",
         ),
-        ("flows.raises.Walk", "flows.raises: raises.py:3: ValueError: no GPU"),
-        ("flows.wrong.Walk", "flows.wrong: wrong.py:1: invalid syntax"),
+        ("flows.raises.Walk", "flows.raises.Walk: raises.py:3: ValueError: no GPU"),
+        ("flows.wrong.Walk", "flows.wrong.Walk: wrong.py:1: invalid syntax"),
         ("FOLDER/gone.py:Walk", "there is no file FOLDER/gone.py"),
         ("FOLDER/own.py:rewards", "FOLDER/own.py has no rewards: did you mean reward?"),
     ],

@@ -85,7 +85,9 @@ class Later:
 
 
 def ask(name: str, **args: Any) -> Any:
-    return operators.operate({"name": f"{__name__}.{name}", "args": args, "experiences": copy.deepcopy(SENT)})
+    return operators.operate(
+        {"name": f"{__name__}.{name}", "args": args, "instance": {"of": 1}, "experiences": copy.deepcopy(SENT)}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +132,7 @@ def test_only_changes_come_back() -> None:
         ("float", "advantages of experience 1 that it returned (3/t/0) are a float: want a number for each token"),
         ("mask", "action_mask of experience 1 that it returned (3/t/0) is an int: want a number for each token"),
         ("none", "it returned None: want a list of experiences"),
-        ("other", "experience 0 that it returned is a object"),
+        ("other", "experience 0 that it returned is an object"),
         ("info", "an entry of info is no JSON"),
     ],
 )

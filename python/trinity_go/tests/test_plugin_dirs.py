@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from trinity_go import compat, describe, names, plugin_dirs
+from trinity_go import advantages, compat, describe, losses, names, plugin_dirs, rewards, rollouts
 from trinity_go.compat import registry
 from trinity_go.wire import Told
 
@@ -155,6 +156,22 @@ def test_arguments() -> None:
 def test_a_base_of_the_same_name() -> None:
     """It says nothing of the kind."""
     assert describe.describe({"kind": "reward", "name": f"{__name__}.Scores", "args": {}}, {})["is"]["kind"] == "reward"
+
+
+@pytest.mark.parametrize("base", ["StepWiseRewardWorkflow", "RewardFn", "GroupAdvantage", "DPOLossFn"])
+def test_a_base_of_the_same_name_changes_nothing(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(type(base, (), {})):  # type: ignore[misc]
+        def run(self) -> None: ...
+        def process(self, exps: Any) -> None: ...
+        def __call__(self, logprob: Any) -> None: ...
+        def __init__(self, task: Any = None, model: Any = None, auxiliary_models: Any = None) -> None: ...
+
+    monkeypatch.setattr(sys.modules[__name__], "Mine", Mine, raising=False)
+    name = f"{__name__}.Mine"
+    assert rollouts.describe(name, {}) == {"steps": False}
+    assert not rewards.Scorer(name, {}).prefers_own
+    assert advantages.describe(name, {})["needs"] == []
+    assert not losses.Loss(name, {}).pairs
 
 
 def test_wrong_kind() -> None:

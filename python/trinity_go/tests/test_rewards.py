@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from trinity_go import rewards
+from trinity_go import rewards, said
+from trinity_go.compat.rewards import RewardFn
 from trinity_go.wire import Told
 
 REPLY = {
@@ -32,10 +34,6 @@ class Weighed:
         return {"right": self.weight * (response == truth), "asked": float(prompt == "a column")}
 
 
-class RewardFn:
-    pass
-
-
 class Own(RewardFn):
     def __call__(self, prompt: str, **kwargs: Any) -> dict[str, float]:
         return {"asked": float(prompt == "1+2"), "response": float(kwargs.get("truth") == "3")}
@@ -47,6 +45,12 @@ class Silent:
 
 def right(completion: str, answer: str) -> float:
     return float(completion == answer)
+
+
+async def prints(completion: str) -> float:
+    await asyncio.sleep(0)
+    print(completion, file=sys.stderr)
+    return 1
 
 
 async def later(completion: str, step: int) -> float:
@@ -115,12 +119,23 @@ def given(result: Any) -> Any:
 
 
 nothing, infinite, text, unfinished = given(None), given(float("nan")), given("good"), given({"a": 1, "b": None})
-boolean, slashed, growing = given(True), given({"a b/c": 1, "reward": 2, "格式": 0}), given(Growing())
+boolean, slashed, growing = (
+    given(True),
+    given({"a b/c": 1, "reward": 2, "格式": 0, "prompt_length": 0.5}),
+    given(Growing()),
+)
 
 
 def score(name: str, **args: Any) -> Any:
     answer = rewards.reward({"name": f"{__name__}.{name}", "args": args, "replies": [REPLY]})
     return (asyncio.run(answer) if inspect.isawaitable(answer) else answer)["answers"][0]
+
+
+def test_lines_of_a_coroutine_have_their_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said.Lines(out))
+    score("prints")
+    assert out.getvalue() == "step 5, t/1, run 2: 3\n"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +147,7 @@ def score(name: str, **args: Any) -> Any:
         ("scaled", {"scale": 2}, {"reward": 2.0}),
         ("scaled", {"answer": "x"}, {"reward": 1.0}),
         ("boolean", {}, {"reward": 1.0}),
-        ("slashed", {}, {"reward": 3.0, "parts": {"a_b_c": 1.0, "m_reward": 2.0, "格式": 0.0}}),
+        ("slashed", {}, {"reward": 3.5, "parts": {"a_b_c": 1.0, "m_reward": 2.0, "格式": 0.0, "m_prompt_length": 0.5}}),
         ("growing", {}, {"reward": 0.5}),
         ("Weighed", {"weight": 0.5}, {"reward": 1.5, "parts": {"right": 0.5, "asked": 1.0}}),
         ("Own", {}, {"reward": 2.0, "parts": {"asked": 1.0, "response": 1.0}}),
@@ -242,7 +257,7 @@ except names.Told as told:
     )
     answer, error = out.stdout.splitlines()
     assert answer == "{'answers': [{'reward': 1.0, 'parts': {'right': 1.0}}]}"
-    assert error.startswith("more: more.py:1: no module named 'trinity.common.workflows.eval_workflow' in ")
+    assert error.startswith("more.Workflow: more.py:1: no module named 'trinity.common.workflows.eval_workflow' in ")
     assert "trinity-rft" in error
 
 

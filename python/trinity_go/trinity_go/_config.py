@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ._binary import binary
-from .wire import plain
+from .wire import plain, type_of
 
 
 def ask(*args: str, environment: Mapping[str, str] | None = None) -> str:
@@ -180,7 +180,7 @@ def lines(rows: Any) -> str:
     out = []
     for number, row in enumerate(_rows(rows)):
         if not isinstance(row, Mapping):
-            raise TypeError(f"row {number} of the dataset is a {type(row).__name__}: want a dict")
+            raise TypeError(f"row {number} of the dataset is {type_of(row)}: want a dict")
         try:
             out.append(text(dict(row)) + "\n")
         except (TypeError, ValueError) as error:
@@ -209,7 +209,7 @@ def _rows(rows: Any) -> Iterable[Any]:
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):  # pandas; NaN in a column of numbers is no value
         return [{k: None if _is_missing(v) else v for k, v in row.items()} for row in rows.to_dict("records")]
     if isinstance(rows, Mapping) or not hasattr(rows, "__iter__"):
-        raise TypeError(f"the dataset is a {type(rows).__name__}: want a path, a hub name, or rows as dicts")
+        raise TypeError(f"the dataset is {type_of(rows)}: want a path, a hub name, or rows as dicts")
     return list(rows)
 
 

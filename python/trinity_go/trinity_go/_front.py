@@ -17,14 +17,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from . import _config, _marks, _results, tools, worker
 from ._binary import binary
 from ._caller import Caller, Functions
-from .wire import Told
+from .wire import Told, type_of
 
 _STEP = re.compile(r"^\d\d:\d\d:\d\d +step (\d+)(?:/(\d+))? +(.*)$")
 _WRITES = re.compile(r"^(.+?): mode \w+, algorithm .*; writes to (.+)$")
@@ -79,12 +79,12 @@ class Run(_results.Results):
         self._file: Path | None = None
         self._texts: dict[Path, str] = {}  # of the rows of this process, by the files that they become
         self._begun = False
-        self._stops = 0  # of this training; the child may not be there yet
+        self._stops = 0  # of the training that runs, or of the next one: the child may not be there yet
         self._failure: tuple[BaseException, str] | None = None
         for given, function in functions.items():
             if not callable(function):
                 raise TypeError(
-                    f"{given} is a {type(function).__name__}: want a function, which the configuration names caller:{given}"
+                    f"{given} is {type_of(function)}: want a function, which the configuration names caller:{given}"
                     f"{_config.near(given, ('name', 'on_error')) or '; keys of a configuration stand in it'}"
                 )
             self._functions.name(function, given)
@@ -92,7 +92,8 @@ class Run(_results.Results):
             _config.check(config)
             self._check_names(_config.text(config))
             self._config = dict(config)
-            self._config = {"project": "trinity", **self._config}
+            below = {"project": "trinity", "python": {"path": [os.path.abspath(sys.path[0] or ".")]}}
+            self._config = _config.merge(below, self._config)
             self.name = str(name or self._config.get("name") or self._new())
             self._config["name"] = self.name
         else:
@@ -123,14 +124,12 @@ class Run(_results.Results):
         else:
             if "ipykernel" not in sys.modules:
                 raise RuntimeError("a loop of asyncio runs here: await run.train_async()")
-        self._stops = 0
         with self._interruptible():
             self._train()
         return self
 
     async def train_async(self) -> Run:
         """Train as train does, while the loop of asyncio goes on. A cancelled task stops the run with a checkpoint."""
-        self._stops = 0
         training = asyncio.create_task(asyncio.to_thread(self._train))
         try:
             while not training.done():  # a loop that only waits hears of no signal, so no Ctrl-C in a notebook
@@ -213,7 +212,7 @@ class Run(_results.Results):
         if self._child is not None:
             raise RunError("the run has begun already")
         self._failure, self._begun = None, False
-        with self._alone(), tempfile.TemporaryFile() as summary, self._answering() as caller:
+        with self._alone(), tempfile.TemporaryFile() as summary, self._answering(self.stop) as caller:
             program = binary()  # before anything is written
             args = ["run", "--config", str(self._write()), "--json", *self._overrides]
             self._child = subprocess.Popen(
@@ -266,12 +265,12 @@ class Run(_results.Results):
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _answering(self) -> Caller:
+    def _answering(self, stop: Callable[[], None] = lambda: None) -> Caller:
         def failed(error: BaseException, line: str) -> None:
             if self._failure is None:
                 self._failure = (error, line)
                 if self._on_error == "stop":
-                    self.stop()
+                    stop()
 
         return Caller(worker.HANDLERS, self._on_error == "stop", failed, self._functions.given)
 
@@ -377,6 +376,7 @@ class Run(_results.Results):
         try:
             yield
         finally:
+            self._stops = 0  # a later one is of the next training
             with _lock:
                 _trains.discard(folder)
 
@@ -424,9 +424,7 @@ class Recipe(Run):
         if model is None:
             raise TypeError("model is None: want a directory, a GGUF file, or a hub name")
         if config is not None and not isinstance(config, Mapping):
-            raise TypeError(
-                f"config is a {type(config).__name__}: want a dict. tg.Run takes the path of a configuration"
-            )
+            raise TypeError(f"config is {type_of(config)}: want a dict. tg.Run takes the path of a configuration")
         settings = [_config.nested(_config.key_of(key, _ARGUMENTS), value) for key, value in keys.items()]
         tools = [tools] if isinstance(tools, str) or callable(tools) else list(tools or ())
         top = {k: v for k, v in (config or {}).items() if not isinstance(v, Mapping)}
@@ -439,7 +437,6 @@ class Recipe(Run):
             "model": {"model_path": os.path.abspath(path) if os.path.exists(path) else path},
             "algorithm": {"algorithm_type": self.algorithm},
             "buffer": {"total_steps": steps} if steps is not None else {},
-            "python": {"path": [os.path.abspath(sys.path[0] or ".")]},
         }
         columns = {"prompt_key": prompt, "response_key": answer, "messages_key": messages}
         form = {key: column for key, column in columns.items() if column is not None}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .wire import type_of
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -16,7 +18,7 @@ def _mark(kind: str, function: F) -> F:
 def check(kind: str, function: Any) -> None:
     """Raise TypeError unless a function may be of a kind. One without a mark may be of any."""
     if not callable(function) and not callable(getattr(function, "calculate_kl", None)):
-        raise TypeError(f"{kind} is a {type(function).__name__}: want a function, or the name of one")
+        raise TypeError(f"{kind} is {type_of(function)}: want a function, or the name of one")
     marked = getattr(function, "__trinity_kind__", kind)
     if marked != kind:
         raise TypeError(f"{getattr(function, '__name__', function)} is marked as @tg.{marked}, and given as {kind}")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import states
+from .describe import has_base
 from .operators import Operator, measured, packed_of
 from .wire import Told, pack, unpack
 
@@ -34,8 +35,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     of = Advantage(name, args)
     if of.in_trainer:
         return {"compute_in_trainer": True, "needs": sorted(_keys_of(of.target))}
-    bases = [base.__name__ for base in getattr(of.target, "__mro__", ())]
-    return {"compute_in_trainer": False, "needs": ["group"] if "GroupAdvantage" in bases else []}
+    return {"compute_in_trainer": False, "needs": ["group"] if has_base(of.target, "GroupAdvantage") else []}
 
 
 def _keys_of(target: Any) -> set[str]:

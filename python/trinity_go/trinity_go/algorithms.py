@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import names
-from .wire import Told
+from .wire import Told, type_of
 
 PARTS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn", "sample_strategy")
 SCHEMAS = ("experience", "sft", "dpo", "kto", "cpt")
@@ -19,7 +19,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         raise Told(f"{name} has no class method default_config, which names the parts of an algorithm")
     config = target.default_config()
     if not isinstance(config, Mapping):
-        raise Told(f"default_config of {name} returned a {type(config).__name__}: want a dict")
+        raise Told(f"default_config of {name} returned {type_of(config)}: want a dict")
     allowed = ["repeat_times", "loss_agg_mode", *PARTS, *(part + "_args" for part in PARTS)]
     unknown = [key for key in config if key not in allowed]
     if unknown:
@@ -34,7 +34,6 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         "algorithm": {
             "schema": schema,
             "use_critic": bool(getattr(target, "use_critic", False)),
-            "use_reference": bool(getattr(target, "use_reference", False)),
             "checks": any("check_config" in vars(c) for c in target.__mro__ if c.__name__ != "AlgorithmType"),
             "config": dict(config),
         }

@@ -51,9 +51,10 @@ class Kept:
         ] = {}  # a list of none or one, which is a Told if it failed
         self._lock = threading.Lock()
 
-    def get(self, make: Callable[[str, Mapping[str, Any]], T], name: str, args: Mapping[str, Any]) -> T:
-        """Return what make has returned for the name and the arguments, or raise what it has raised."""
-        key = names.asker.get(), json.dumps([make.__module__, make.__qualname__, name, args], sort_keys=True)
+    def get(self, make: Callable[[str, Mapping[str, Any]], T], name: str, args: Mapping[str, Any], of: int = 0) -> T:
+        """Return what make has returned for the name, the arguments and the number of an instance, or raise what it has
+        raised."""
+        key = names.asker.get(), json.dumps([make.__module__, make.__qualname__, name, args, of], sort_keys=True)
         with self._lock:
             lock, made = self._made.setdefault(key, (threading.Lock(), []))
         with lock:

@@ -61,8 +61,16 @@ def describe(question: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[s
 def base_of(target: Any) -> str | None:
     """Return the name of the base that says of which kind a class is, None if it has none. A class of users may have the
     same name."""
-    bases = inspect.getmro(target) if inspect.isclass(target) else ()
-    return next((base.__name__ for base in bases if base.__name__ in BASES and _is_offered(base)), None)
+    return next((base for base in _offered_bases(target) if base in BASES), None)
+
+
+def has_base(target: Any, *bases: str) -> bool:
+    """Report whether a class has one of these bases of Trinity-RFT."""
+    return any(base in bases for base in _offered_bases(target))
+
+
+def _offered_bases(target: Any) -> list[str]:
+    return [base.__name__ for base in getattr(target, "__mro__", ()) if _is_offered(base)]
 
 
 def _is_offered(base: type) -> bool:

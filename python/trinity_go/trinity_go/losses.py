@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from . import names, states
 from .classes import library_of, make
-from .describe import check_names, parameters
+from .describe import check_names, has_base, parameters
 from .operators import check_of, measured
 from .wire import Told, number_of, pack, type_of, unpack
 
@@ -58,7 +58,7 @@ class Loss:
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         self.name, self.target = name, names.find(name, self.kind)
         if not callable(self.target):
-            raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
+            raise Told(f"{name} is {type_of(self.target)}, and no function or class")
         self.fixed: dict[str, Any] = {}
         if inspect.isclass(self.target):
             if not any("__call__" in vars(base) for base in self.target.__mro__):
@@ -84,8 +84,7 @@ class Loss:
                 f"{name} takes no {self.of[0]}: a loss takes, by the names of its parameters, {', '.join(OFFERED)}"
             )
         _check_plain(name, self.call)
-        bases = [base.__name__ for base in getattr(self.target, "__mro__", ())]
-        self.pairs = bool(getattr(self.target, "pairs", "DPOLossFn" in bases))
+        self.pairs = bool(getattr(self.target, "pairs", has_base(self.target, "DPOLossFn")))
         self.library = _library_of(self.target)
 
     def __call__(self, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +118,7 @@ class Loss:
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
         is_loss = [hasattr(p, "__float__") for p in parts[:1]] + [isinstance(p, Mapping) for p in parts[1:]]
         if len(parts) > 3 or not parts or not all(is_loss):
-            said = type_of(result) if parts[0] is result else f"({', '.join(_type(p) for p in parts)})"
+            said = type_of(result) if parts[0] is result else f"({', '.join(type_of(p) for p in parts)})"
             by = f'{{"{self.of[0]}": derivatives}}'
             raise Told(f"it returned {said}: want a loss, (loss, metrics), (loss, {by}) or (loss, {by}, metrics)")
         derivatives, metrics = None, {}
@@ -134,10 +133,6 @@ class Loss:
         if unknown:
             raise Told(f"it returned derivatives by {unknown[0]}: want those by {' and '.join(_WITH_DERIVATIVES)}")
         return parts[0], derivatives, metrics
-
-
-def _type(value: Any) -> str:
-    return "None" if value is None else type(value).__name__
 
 
 def _check_plain(name: str, call: Any) -> None:
@@ -361,7 +356,7 @@ class KL:
         self.name, self.target = name, names.find(name, self.kind)
         is_instance = not inspect.isclass(self.target) and callable(getattr(self.target, "calculate_kl", None))
         if not is_instance and not callable(self.target):
-            raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
+            raise Told(f"{name} is {type_of(self.target)}, and no function or class")
         takes, takes_all = ({}, False) if is_instance else parameters(self.target)
         args = {n: v for n, v in args.items() if n not in self.WEIGHT or n in takes or takes_all}
         self.fixed: dict[str, Any] = {}

@@ -108,7 +108,7 @@ def _of_name(name: str) -> tuple[ModuleType, str, str]:
             first = first or Told(_failure(path, error))
             if not isinstance(error, ModuleNotFoundError) or not (path + ".").startswith(f"{error.name}."):
                 plugin_dirs.tried.update(files_of(error))
-                raise Told(_failure(path, error)) from error
+                raise Told(_failure(name, error)) from error
             continue
         if first is not None and not hasattr(module, parts[n]):
             break  # it is no class of this module, but a module that is missing

@@ -47,7 +47,7 @@ class Operator:
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         self.name, self.target = name, names.find(name, self.kind)
         if not callable(self.target):
-            raise Told(f"{name} is a {type(self.target).__name__}, and no function or class")
+            raise Told(f"{name} is {type_of(self.target)}, and no function or class")
         self.made: Any = None
         self.lock = threading.Lock()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -203,7 +203,7 @@ def _edit(i: int, e: Any, sent: Sequence[Mapping[str, Any]], name: str, left_out
     at = getattr(e, "__dict__", {}).get("sent_as")
     if at is None:
         raise Told(
-            f"experience {i} that it returned is a {type(e).__name__} and none of those that it got: it may drop, change, order "
+            f"experience {i} that it returned is {type_of(e)} and none of those that it got: it may drop, change, order "
             "and repeat them"
         )
     was = sent[at]
@@ -283,8 +283,8 @@ def _list(value: Any, name: str) -> list[Any]:
 
 
 def operate(question: dict[str, Any]) -> Any:
-    """Answer a question {"name": …, "args": {…}, "auxiliary": […], "experiences": […]}."""
-    operator = kept.get(Operator, question["name"], question["args"])
+    """Answer a question {"name": …, "args": {…}, "instance": {…}, "auxiliary": […], "experiences": […]}."""
+    operator = kept.get(Operator, question["name"], question["args"], question["instance"]["of"])
     operator.give(question.get("auxiliary") or [])
     return operator(question)
 

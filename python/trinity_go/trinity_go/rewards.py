@@ -12,8 +12,8 @@ from typing import Any
 
 from . import names, said
 from .classes import kept
-from .describe import meant, needs_places, parameters, signature
-from .wire import Told, cut, float_of, metric_name, parts_of
+from .describe import has_base, meant, needs_places, parameters, signature
+from .wire import Told, cut, float_of, metric_name, parts_of, type_of
 
 _log = logging.getLogger("trinity_go.rewards")
 
@@ -49,7 +49,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a configuration may say of a function or a class. Raises Told if its arguments are wrong."""
     target = names.find(name)
     if not callable(target):
-        raise Told(f"{name} is a {type(target).__name__}, and no function or class")
+        raise Told(f"{name} is {type_of(target)}, and no function or class")
     _check(name, target, args)
     takes = target.__call__ if inspect.isclass(target) else target
     return {
@@ -98,7 +98,7 @@ class Scorer:
         self.prefers_own = False  # a parameter named like a column is what the run has, as in Trinity-RFT
         if inspect.isclass(target):
             call: Any = target(**args)
-            self.prefers_own = any(base.__name__ == "RewardFn" for base in target.__mro__)
+            self.prefers_own = has_base(target, "RewardFn")
         else:
             call = functools.partial(target, **args)
         self.call: Callable[..., Any] = call
@@ -153,7 +153,7 @@ class Scorer:
         if not _takes_group(self.takes):
             return [self.answer(result, parts)]
         if not isinstance(result, (list, tuple)) and getattr(result, "ndim", 0) != 1:
-            raise Told(f"it returned a {type(result).__name__} for a list of completions: want a list of numbers")
+            raise Told(f"it returned {type_of(result)} for a list of completions: want a list of numbers")
         result = list(result)
         if len(result) != count:
             raise Told(f"it returned {len(result)} rewards for {count} completion{'' if count == 1 else 's'}")
@@ -183,7 +183,7 @@ def _number(value: Any) -> float | None:
     try:
         number = float_of(value)
     except TypeError:
-        raise Told(f"it returned a {type(value).__name__}: want a number, None, or a dict of numbers") from None
+        raise Told(f"it returned {type_of(value)}: want a number, None, or a dict of numbers") from None
     return number if math.isfinite(number) else None
 
 
@@ -202,10 +202,12 @@ def reward(question: dict[str, Any]) -> Any:
     """Answer a question {"name": …, "args": {…}, "replies": [{…}]} with {"answers": […]}."""
     first = question["replies"][0]
     run = f", run {first['run']}" if len(question["replies"]) == 1 and "run" in first else ""
-    with said.by(f"step {first.get('step', 0)}, {first.get('task', '')}{run}"):
+    who = f"step {first.get('step', 0)}, {first.get('task', '')}{run}"
+    with said.by(who):
         result = kept.get(Scorer, question["name"], question["args"]).score(question["replies"])
-        return _wrapped(result) if inspect.isawaitable(result) else {"answers": result}
+        return _wrapped(result, who) if inspect.isawaitable(result) else {"answers": result}
 
 
-async def _wrapped(result: Any) -> dict[str, Any]:
-    return {"answers": await result}
+async def _wrapped(result: Any, who: str) -> dict[str, Any]:
+    with said.by(who):
+        return {"answers": await result}

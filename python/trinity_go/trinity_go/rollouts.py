@@ -24,8 +24,8 @@ from .compat.models import ARGUMENTS, ModelWrapper
 from .compat.rewards import RewardFn
 from .compat.workflows import Task as _Task
 from .compat.workflows import Workflow
-from .describe import check_names, meant, needs_places, parameters, signature
-from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of, parts_of
+from .describe import check_names, has_base, meant, needs_places, parameters, signature
+from .wire import Told, chain_of, is_of_client, kind_of, loaded, number_of, parts_of, type_of
 
 # What a function may take beside workflow_args.
 OFFERED = {
@@ -116,7 +116,7 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     target = names.find(name, "workflow")
     if not inspect.isclass(target):
         if not callable(target):
-            raise Told(f"{name} is a {type(target).__name__}, and no function or class")
+            raise Told(f"{name} is {type_of(target)}, and no function or class")
         _check_function(name, target, args)
         if target is tools.play:
             tools.check(**args)
@@ -128,11 +128,11 @@ def describe(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         signature(target).bind(task=None, model=None, auxiliary_models=None)
     except TypeError as error:
         raise Told(f"{name}: {error}: a workflow is made with task, model and auxiliary_models") from None
-    return {"steps": any(base.__name__ in STEP_WISE for base in target.__mro__)}
+    return {"steps": has_base(target, *_STEP_WISE)}
 
 
 # The bases whose classes return an experience for each call of the model.
-STEP_WISE = (
+_STEP_WISE = (
     "StepWiseRewardWorkflow",
     "RewardPropagationWorkflow",
     "AsyncStepWiseRewardWorkflow",
@@ -286,7 +286,7 @@ class _Rollouts:
             raise Told(f"it returned no experience: {self.name} returned {result!r}{self._unknown()}")
         for i, e in enumerate(experiences):
             if not hasattr(e, "tokens"):
-                raise Told(f"it returned a {type(e).__name__} as experience {i}")
+                raise Told(f"it returned {type_of(e)} as experience {i}")
         recorded = list(self.model.recorded)
         of = exp.split_by_endpoint(experiences, recorded, len(self.assignments))
         for a, own in zip(self.assignments, of):

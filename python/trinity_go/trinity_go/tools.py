@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from . import names
-from .wire import Told, plain
+from .wire import Told, plain, type_of
 
 if TYPE_CHECKING:
     from .rollouts import Model, Task
@@ -120,11 +120,11 @@ def check(tools: Sequence[str] = (), environment: str = "", **_: Any) -> None:
     """Raise Told unless there are such tools, and an environment that can be made."""
     functions: list[Any] = []
     if not isinstance(tools, (list, tuple)):
-        raise Told(f"tools is a {type(tools).__name__}: want a list of names", "args.tools")
+        raise Told(f"tools is {type_of(tools)}: want a list of names", "args.tools")
     for name in tools:
         functions.append(names.find(name))
         if not callable(functions[-1]):
-            raise Told(f"the tool {name} is a {type(functions[-1]).__name__}, and no function", "args.tools")
+            raise Told(f"the tool {name} is {type_of(functions[-1])}, and no function", "args.tools")
     if environment:
         world = names.find(environment)
         try:

@@ -161,7 +161,7 @@ def plain(value: Any) -> Any:
 def float_of(value: Any) -> float:
     """Return a number, which may be no finite one. Raises TypeError for what is none, such as a text or a list."""
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"a {type(value).__name__} is no number")
+        raise TypeError(f"{type_of(value)} is no number")
     try:
         return float(value.detach() if hasattr(value, "detach") else value)
     except OverflowError:
@@ -179,10 +179,14 @@ def number_of(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def metric_name(name: Any, reserved: Sequence[str] = ("reward",)) -> str:
+# The names of metrics that a run measures itself.
+_RESERVED = ("reward", "response_length", "prompt_length", "environment_length", "untrained_token_count")
+
+
+def metric_name(name: Any) -> str:
     """Return the name that a metric or a part of a reward has in a run: time/run is time_run, and reward is m_reward."""
     key = re.sub(r"[^\w.-]", "_", str(name))
-    return (key if key[:1].isalpha() and key not in reserved else "m_" + key)[:64]
+    return (key if key[:1].isalpha() and key not in _RESERVED else "m_" + key)[:64]
 
 
 def parts_of(given: Mapping[str, float]) -> dict[str, float]:

@@ -271,9 +271,8 @@ def _finite(value: Any, what: str) -> float:
     return number
 
 
-# What truncate_status may say in a run, and the names of metrics that a run measures itself.
+# What truncate_status may say in a run.
 _TRUNCATIONS = ("response_truncated", "tokens_truncated", "turns_truncated")
-_RESERVED = ("reward", "response_length", "prompt_length", "environment_length", "untrained_token_count")
 _MOST_METRICS = 64
 _left_out: set[str] = set()
 
@@ -317,7 +316,7 @@ def to_posted(experiences: Sequence[Experience], recorded: Iterable[Recorded] = 
         for name in ("advantages", "returns", "token_level_reward"):
             if getattr(e, name) is not None and name not in _left_out:
                 _left_out.add(name)
-                _log.warning("%s of an experience of a workflow is not taken: the trainer computes it", name)
+                _log.warning("an experience of a workflow has %s, which is left out: the trainer computes it", name)
         posted.append(one)
     if posted and all(one.get("learn") == [] for one in posted) and "learn" not in _left_out:
         _left_out.add("learn")
@@ -346,8 +345,8 @@ def _recorded_of(i: int, e: Experience, known: Sequence[Recorded]) -> Recorded:
         if e.recorded is not None:
             return e.recorded
     candidates = [e.recorded] if e.recorded else known
-    if not candidates:
-        more = ": demonstrations (is_expert) are rows of a buffer here" if e.info.get("is_expert") else ""
+    more = ": demonstrations (is_expert) are rows of a buffer here" if e.info.get("is_expert") else ""
+    if more or not candidates:
         raise Told(f"experience {i} is none that the policy sampled in this rollout{more}")
     nearest = max(candidates, key=lambda r: _common(r.ids, ids))
     at = _common(nearest.ids, ids)
@@ -410,7 +409,7 @@ def _metrics(given: Mapping[str, Any] | None) -> dict[str, float]:
     out: dict[str, float] = {}
     for name, value in (given or {}).items():
         number = number_of(value)
-        key = metric_name(name, _RESERVED)
+        key = metric_name(name)
         if number is not None and len(out) < _MOST_METRICS:
             out[key] = number
         elif name not in _left_out:
