@@ -240,6 +240,9 @@ func (p *Plugins) hidden(text string) string {
 	return text
 }
 
+// keyless hides the keys of clients' environment variables.
+var keyless = map[string]string{"OPENAI_API_KEY": "EMPTY", "ANTHROPIC_API_KEY": "EMPTY"}
+
 // kept returns the mux of the section that the run keeps. Rollouts have one of their own: they wait for rewards in Python,
 // which would wait for their places.
 func (p *Plugins) kept(host trinity.Host, rollouts bool) (*process.Mux, error) {
@@ -247,8 +250,13 @@ func (p *Plugins) kept(host trinity.Host, rollouts bool) (*process.Mux, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := *p
+	if rollouts { // what asks without the rollout's key must not ask with that of the environment
+		own.Env = maps.Clone(keyless)
+		maps.Copy(own.Env, p.Env)
+	}
 	kind := fmt.Sprintf("python, rollouts %t: %s", rollouts, key)
-	opened, err := host.Open(kind, func(log io.Writer) (io.Closer, error) { return p.Open(log) })
+	opened, err := host.Open(kind, func(log io.Writer) (io.Closer, error) { return own.Open(log) })
 	if err != nil {
 		return nil, err
 	}

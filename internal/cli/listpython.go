@@ -24,56 +24,80 @@ func (f *configFlags) addPython(cmd *cobra.Command) {
 	f.addPluginDirs(cmd)
 }
 
-// python returns the section in which classes of users are, and lets them run.
-func (f *configFlags) python() (*bridge.Plugins, error) {
+// python returns the section in which classes of users are, and lets them run, and the names of those in the configuration.
+func (f *configFlags) python() (section *bridge.Plugins, named []config.UserName, err error) {
 	bridge.Allow(sayTo(os.Stderr))
 	if f.path == "" {
 		p := bridge.DefaultPlugins()
 		p.PluginDirs = f.pluginDirs
-		return p.In("."), nil
+		return p.In("."), nil, nil
 	}
 	cfg, err := f.load(nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return cfg.Python.In(filepath.Dir(cfg.File())), nil
+	return cfg.Python.In(filepath.Dir(cfg.File())), config.OfUsers(cfg), nil
 }
 
-// listPython prints what modules of plugin_dirs register, of some kinds.
+// classOfUsers is a class or a function, and the kind of plug-in that it is.
+type classOfUsers struct {
+	kind string
+	bridge.Described
+}
+
+// listPython prints what modules of plugin_dirs register and what the configuration names, of some kinds.
 func (f *configFlags) listPython(out io.Writer, kinds []string, asJSON bool) error {
-	python, err := f.python()
+	python, named, err := f.python()
 	if err != nil {
 		return err
 	}
-	if len(python.PluginDirs) == 0 {
+	if len(python.PluginDirs)+len(named) == 0 {
 		return errors.New("no plugin_dirs: name folders of modules by python.plugin_dirs or --plugin-dir")
 	}
-	all, err := python.Registered()
-	if err != nil {
-		return err
+	var all []classOfUsers
+	if len(python.PluginDirs) > 0 {
+		registered, err := python.Registered()
+		if err != nil {
+			return err
+		}
+		for _, d := range registered {
+			all = append(all, classOfUsers{bridge.KindOf(d.Kind), d})
+		}
 	}
-	all = slices.DeleteFunc(all, func(d bridge.Described) bool { return !slices.Contains(kinds, bridge.KindOf(d.Kind)) })
+	for _, one := range named {
+		if slices.ContainsFunc(all, func(c classOfUsers) bool { return c.kind == one.Kind && c.Name == one.Name }) {
+			continue
+		}
+		is, err := python.Describe("", one.Name, nil)
+		if err != nil {
+			return err
+		}
+		is.Name = one.Name
+		all = append(all, classOfUsers{one.Kind, is})
+	}
+	all = slices.DeleteFunc(all, func(c classOfUsers) bool { return !slices.Contains(kinds, c.kind) })
 	if asJSON {
 		names := map[string][]string{}
-		for _, d := range all {
-			names[bridge.KindOf(d.Kind)] = append(names[bridge.KindOf(d.Kind)], d.Name)
+		for _, c := range all {
+			names[c.kind] = append(names[c.kind], c.Name)
 		}
 		return json.NewEncoder(out).Encode(names)
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(out, "no module in %s registers a class\n", strings.Join(python.PluginDirs, ", "))
+		where := append(slices.Clone(python.PluginDirs), f.path)
+		_, err := fmt.Fprintf(out, "there is none in %s\n", strings.Trim(strings.Join(where, ", "), ", "))
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, d := range all {
-		fmt.Fprintf(w, "%s\t%s%s\t%s\n", bridge.KindOf(d.Kind), d.Name, d.Signature, firstSentence(d.Doc, pageWidth(out)))
+	for _, c := range all {
+		fmt.Fprintf(w, "%s\t%s%s\t%s\n", c.kind, c.Name, c.Signature, firstSentence(c.Doc, pageWidth(out)))
 	}
 	return w.Flush()
 }
 
 // explainPython prints what a class or a function of users says of itself.
 func (f *configFlags) explainPython(out io.Writer, name string, asJSON bool) error {
-	python, err := f.python()
+	python, _, err := f.python()
 	if err != nil {
 		return err
 	}

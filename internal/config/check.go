@@ -45,19 +45,28 @@ func (s *Settled) check(decoding Errors) Errors {
 }
 
 // importsCode reports whether the check of a plug-in that the configuration names imports code of users.
-func importsCode(values reflect.Value, plugin pluginOf) (imports bool) {
-	if !bridge.Asks() {
-		return false
-	}
+func importsCode(values reflect.Value, plugin pluginOf) bool {
+	return bridge.Asks() && len(ofUsers(values, plugin)) > 0
+}
+
+// UserName is a name that stands for code of users, and the kind of plug-in that it is.
+type UserName struct{ Kind, Name string }
+
+// OfUsers returns such names in a configuration, each once.
+func OfUsers(c *Config) []UserName { return ofUsers(valueOf(c), c.Plugin) }
+
+func ofUsers(values reflect.Value, plugin pluginOf) (names []UserName) {
 	tags.Walk(values, "", func(_, v reflect.Value, f reflect.StructField, _ string) {
 		catalog, ok := registry.Find(f.Tag.Get("plugin"))
 		if !ok || v.Kind() != reflect.String || v.String() == "" {
 			return
 		}
-		found, _ := plugin(catalog, v.String(), nil)
-		imports = imports || found != v.String()
+		one := UserName{catalog.Kind, v.String()}
+		if found, _ := plugin(catalog, one.Name, nil); found != one.Name && !slices.Contains(names, one) {
+			names = append(names, one)
+		}
 	})
-	return imports
+	return names
 }
 
 func (c *Config) checkStageNames() Errors {
