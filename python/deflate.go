@@ -12,7 +12,7 @@ import (
 const (
 	window            = 1 << 15 // how far deflate refers back, and the bytes of a block here
 	shortest, longest = 3, 258  // of what deflate copies
-	lookups           = 64      // how many earlier places are compared with each place
+	lookups           = 128     // how many earlier places are compared with each place
 	rounds            = 2       // of choosing, each with the frequencies of the one before
 )
 
