@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,11 +14,10 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/trace"
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
 )
 
 func init() {
@@ -97,10 +95,9 @@ func gauges(records []trinity.Record) (all [][]byte) {
 	points := map[string][]byte{} // encoded, by metric
 	for _, r := range records {
 		step := varint(nil, 3, r.Step)
-		at := protowire.AppendFixed64(protowire.AppendTag(nil, 3, protowire.Fixed64Type), uint64(r.Time.UnixNano()))
+		at := protobuf.AppendFixed64(nil, 3, uint64(r.Time.UnixNano()))
 		for name, v := range r.Metrics {
-			point := protowire.AppendTag(slices.Clone(at), 4, protowire.Fixed64Type)
-			point = protowire.AppendFixed64(point, math.Float64bits(v))
+			point := protobuf.AppendDouble(slices.Clone(at), 4, v)
 			point = message(point, 7, attribute("role", message(nil, 1, []byte(r.Role))))
 			points[name] = message(points[name], 1, message(point, 7, attribute("step", step)))
 		}
@@ -173,8 +170,8 @@ func (o *otel) span(process int, s trace.Span) []byte {
 		b = message(b, 4, parent)
 	}
 	b = varint(message(b, 5, []byte(name)), 6, kind)
-	b = protowire.AppendFixed64(protowire.AppendTag(b, 7, protowire.Fixed64Type), uint64(s.Begin)*1000)
-	b = protowire.AppendFixed64(protowire.AppendTag(b, 8, protowire.Fixed64Type), uint64(s.End)*1000)
+	b = protobuf.AppendFixed64(b, 7, uint64(s.Begin)*1000)
+	b = protobuf.AppendFixed64(b, 8, uint64(s.End)*1000)
 	b = addTexts(b, 9, attributes)
 	b = message(b, 9, attribute("trinity.step", varint(nil, 3, s.Step)))
 	return message(b, 9, attribute("trinity.version", varint(nil, 3, s.Version)))

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
 )
 
 // Numbers of severities.
@@ -67,10 +68,10 @@ func (o *otel) endLog(status Status) []byte {
 
 // logRecord encodes a LogRecord without attributes.
 func logRecord(at time.Time, severity int64, event, text string) []byte {
-	b := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), uint64(at.UnixNano()))
+	b := protobuf.AppendFixed64(nil, 1, uint64(at.UnixNano()))
 	b = message(varint(b, 2, severity), 3, []byte(otelSeverities[severity]))
 	b = message(b, 5, message(nil, 1, []byte(strings.ToValidUTF8(text, "�"))))
-	b = protowire.AppendFixed64(protowire.AppendTag(b, 11, protowire.Fixed64Type), uint64(at.UnixNano())) // when it was seen
+	b = protobuf.AppendFixed64(b, 11, uint64(at.UnixNano())) // when it was seen
 	return message(b, 12, []byte(event))
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
 )
 
 // recordFile is a file of protobuf messages in the framing of LevelDB's logs, as W&B and SwanLab
@@ -206,7 +207,7 @@ func readFrames(data []byte, at int64) (message []byte, end int64, ok bool) {
 }
 
 func varint(b []byte, field protowire.Number, v int64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(v))
+	return protobuf.AppendVarint(b, field, uint64(v))
 }
 
 // stamp is a google.protobuf.Timestamp.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
 )
 
 func init() {
@@ -117,8 +118,7 @@ func (s *swanlab) write(first int64, records []trinity.Record) error {
 	for i, r := range records {
 		at := stamp(r.Time)
 		for k, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-			number := protowire.AppendTag(nil, 1, protowire.Fixed64Type)
-			number = protowire.AppendFixed64(number, math.Float64bits(r.Metrics[name]))
+			number := protobuf.AppendDouble(nil, 1, r.Metrics[name])
 			scalar := varint(varint(message(nil, 1, []byte(name)), 2, r.Step), 3, 1)
 			scalar = message(message(scalar, 4, at), 5, number)
 			row := message(varint(nil, swanlabNum, (first+int64(i)+1)<<swanlabBits+int64(k)), swanlabTime, at)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/wire/protobuf"
 )
 
 var failTensorBoard = failpoint.New("monitor.tensorboard.write")
@@ -157,7 +158,7 @@ func scalars(m trinity.Metrics) (values [][]byte) {
 
 // message appends a field that holds text or an encoded message.
 func message(b []byte, field protowire.Number, content []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), content)
+	return protobuf.AppendBytes(b, field, content)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -87,7 +87,7 @@ func New(o Options) (*Server, error) {
 		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
 	}
 	for _, b := range o.Bases {
-		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}, 1), all: map[string]*adapter{}}
+		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.bases[b.Name] = b
 	}
 	return s, nil

@@ -147,26 +147,22 @@ func DecodeForwardBackward(message []byte) (*ForwardBackward, error) {
 
 func decodeSetting(f protobuf.Field) (s Setting, err error) {
 	isNew := f.Number == 7
-	err = f.Each(func(f protobuf.Field) (err error) {
-		switch {
-		case f.Number == 1:
-			s.Name, err = text(f)
-		case f.Number == 2 && !isNew:
+	s.Name, err = entry(f, func(f protobuf.Field) (err error) {
+		if !isNew {
 			s.Number, err = f.Double()
-		case f.Number == 2:
-			err = f.Each(func(f protobuf.Field) (err error) {
-				switch f.Number {
-				case 1:
-					s.Number, err = f.Double()
-				case 2:
-					var v string
-					v, err = text(f)
-					s.Text = &v
-				}
-				return err
-			})
+			return err
 		}
-		return err
+		return f.Each(func(f protobuf.Field) (err error) {
+			switch f.Number {
+			case 1:
+				s.Number, err = f.Double()
+			case 2:
+				var v string
+				v, err = text(f)
+				s.Text = &v
+			}
+			return err
+		})
 	})
 	return s, err
 }
@@ -234,13 +230,8 @@ func decodeDatum(f protobuf.Field) (d Datum, err error) {
 }
 
 func decodeNamed(f protobuf.Field) (n Named, err error) {
-	err = f.Each(func(f protobuf.Field) (err error) {
-		switch f.Number {
-		case 1:
-			n.Name, err = text(f)
-		case 2:
-			n.Tensor, err = decodeTensor(f)
-		}
+	n.Name, err = entry(f, func(f protobuf.Field) (err error) {
+		n.Tensor, err = decodeTensor(f)
 		return err
 	})
 	return n, err
@@ -295,6 +286,20 @@ func decodeSpan(f protobuf.Field) (s Span, err error) {
 		})
 	})
 	return s, err
+}
+
+// entry returns the key of an entry of a map. read gets its value.
+func entry(f protobuf.Field, read func(protobuf.Field) error) (key string, err error) {
+	err = f.Each(func(f protobuf.Field) (err error) {
+		switch f.Number {
+		case 1:
+			key, err = text(f)
+		case 2:
+			err = read(f)
+		}
+		return err
+	})
+	return key, err
 }
 
 // text returns the text of a field.

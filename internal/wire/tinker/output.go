@@ -113,13 +113,8 @@ func DecodeOutput(message []byte) (*Output, error) {
 			o.Records = append(o.Records, r)
 		case 3:
 			m := Metric{Value: math.NaN()}
-			err = f.Each(func(f protobuf.Field) (err error) {
-				switch f.Number {
-				case 1:
-					m.Name, err = text(f)
-				case 2:
-					m.Value, err = f.Double()
-				}
+			m.Name, err = entry(f, func(f protobuf.Field) (err error) {
+				m.Value, err = f.Double()
 				return err
 			})
 			o.Metrics = append(o.Metrics, m)
@@ -146,26 +141,20 @@ func decodeRecord(f protobuf.Field) (r Record, err error) {
 }
 
 func decodeBatched(f protobuf.Field) (x Batched, err error) {
-	err = f.Each(func(f protobuf.Field) (err error) {
-		switch f.Number {
-		case 1:
-			x.Name, err = text(f)
-		case 2:
-			err = f.Each(func(f protobuf.Field) (err error) {
-				switch f.Number {
-				case 1:
-					x.Values, err = f.Bytes()
-				case 2:
-					x.Offsets, err = f.Bytes()
-				case 3:
-					x.DType, err = enum[DType](f)
-				case 4:
-					x.Trailing, err = decodeShape(x.Trailing, f)
-				}
-				return err
-			})
-		}
-		return err
+	x.Name, err = entry(f, func(f protobuf.Field) error {
+		return f.Each(func(f protobuf.Field) (err error) {
+			switch f.Number {
+			case 1:
+				x.Values, err = f.Bytes()
+			case 2:
+				x.Offsets, err = f.Bytes()
+			case 3:
+				x.DType, err = enum[DType](f)
+			case 4:
+				x.Trailing, err = decodeShape(x.Trailing, f)
+			}
+			return err
+		})
 	})
 	return x, err
 }
