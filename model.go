@@ -262,7 +262,7 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 }
 
 // Logprobs returns the log-probability of each token after the first, in nats at temperature 1, under the model as it is
-// now; nil if its sampler cannot score tokens that it is given. The error is ErrNoRoom if the tokens fill MaxModelLen.
+// now. It returns nil if the sampler cannot score given tokens. The error is ErrNoRoom if the tokens fill MaxModelLen.
 func (m *Model) Logprobs(ctx context.Context, tokens []int32) ([]float32, error) {
 	if m.MaxModelLen > 0 && len(tokens) >= m.MaxModelLen {
 		return nil, ErrNoRoom

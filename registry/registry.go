@@ -117,8 +117,8 @@ func (c *Catalog) Resolve(name string, args, section map[string]any, registers b
 	return c.elsewhere, all
 }
 
-// Origin returns the name and the arguments that Resolve has made a plug-in of. A name that is not built in has the
-// name of the plug-in of [Catalog.Elsewhere] and a colon before it, since it may be that of a built-in one, too.
+// Origin returns the name and the arguments that Resolve has made a plug-in of. A name of users comes back as
+// PLUGIN:NAME, with the plug-in of [Catalog.Elsewhere], because a built-in plug-in may have the same name.
 func (c *Catalog) Origin(plugin string, args map[string]any) (name string, own map[string]any) {
 	if name, _ = args[c.elsewhereArg].(string); plugin != c.elsewhere || name == "" {
 		return plugin, args

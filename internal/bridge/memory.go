@@ -8,7 +8,7 @@ import (
 
 // Memory is the state of an instance of a class in Python that has state_dict and load_state_dict. Each answer of the
 // instance brings it. A process that ends loses nothing: the next one makes the instance anew, with this state. The zero
-// value is that of an instance that nobody has asked.
+// value belongs to an instance that has answered no question yet.
 type Memory struct {
 	of      int64 // number of the instance in this process
 	version int   // answers that have changed the state

@@ -136,7 +136,7 @@ func (p *posted) check(path []*node) error {
 	return p.checkTeacher(p.Learn.mask(length))
 }
 
-// checkTeacher checks the log-probabilities of a teacher, of which each learnt token has one.
+// checkTeacher returns an error unless each learnt token has a log-probability of the teacher.
 func (p *posted) checkTeacher(learnt []bool) error {
 	if n := len(p.Teacher); p.Teacher != nil && n != len(learnt) {
 		return badExperience("teacher_logprobs of call %d are %d, and its response has %d tokens: want one for each", *p.Turn, n, len(learnt))

@@ -73,7 +73,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	return reply
 }
 
-// addIDs adds the token ids of a reply, and what is recorded of it, if the request asks for them.
+// addIDs adds the token ids of a reply and its recorded call to a choice, if the request asks for them.
 func (q *request) addIDs(s *Server, choice *wire.Choice, c Reply) {
 	if !q.ReturnTokenIDs {
 		return

@@ -140,7 +140,7 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	})
 }
 
-// sample samples, and computes what is asked about the prompt.
+// sample returns the samples of a request, with the log-probabilities of its prompt if it asks for them.
 func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Samples, error) {
 	prompt, err := in.Prompt.Tokens()
 	if err != nil {

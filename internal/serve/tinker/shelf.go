@@ -98,7 +98,8 @@ func (s *shelf) leave(ctx context.Context, a *adapter) {
 	s.release(context.WithoutCancel(ctx), a)
 }
 
-// load loads an adapter and uses it. If all others are in use, it returns what is closed when that changes.
+// load loads an adapter and counts its caller as a user. If all others are in use, it returns a channel that is closed
+// when there may be room.
 func (s *shelf) load(ctx context.Context, a *adapter) (freed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
