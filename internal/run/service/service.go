@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/model"
@@ -22,7 +23,7 @@ import (
 
 // Options say what a service serves.
 type Options struct {
-	Dir              string // of checkpoints
+	Dir              string // of checkpoints, and of what a service needs to go on after its end
 	Models           []Model
 	Trainer, Sampler string // plug-ins
 	Address, Token   string
@@ -40,14 +41,23 @@ const (
 	microTokens = 2048             // tokens that a trainer computes at once
 	sequences   = 64               // that a sampler samples at once
 	hold        = 40 * time.Second // the SDK gives up after 45
+	idle        = 10 * time.Minute // a loop that samples comes back sooner
 )
 
 // Run trains and samples for clients until ctx ends.
 func Run(ctx context.Context, o Options) (err error) {
-	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: hold, Token: o.Token, Say: o.Say}
+	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: hold, Idle: idle, Token: o.Token, Say: o.Say}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return err
 	}
+	lock, err := durable.TakeLock(o.Dir, "service", "trinity service")
+	if other := (durable.Held{}); errors.As(err, &other) {
+		return fmt.Errorf("the directory %s is that of %w: end it, or pass another --dir", o.Dir, other)
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	for i, m := range o.Models {
 		if slices.ContainsFunc(o.Models[:i], func(other Model) bool { return other.Name == m.Name }) {
 			return fmt.Errorf("the model %s is given twice: give it another name, NAME=PATH", m.Name)

@@ -2,7 +2,6 @@ package tinker
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +29,7 @@ func (s store) dirOf(p tinker.Path) string {
 // checkpoint is a checkpoint that is there.
 type checkpoint struct {
 	recipe
-	Written string `json:"written"` // differs from that of what was overwritten
+	Written string `json:"written"` // the request that wrote it, which differs from that of what was overwritten
 
 	path tinker.Path
 	dir  string
@@ -45,6 +44,11 @@ func (s store) find(text string) (*checkpoint, error) {
 	if err != nil {
 		return nil, bad("%v", err)
 	}
+	return s.read(p)
+}
+
+// read reads the checkpoint at a path.
+func (s store) read(p tinker.Path) (*checkpoint, error) {
 	c := &checkpoint{path: p, dir: s.dirOf(p)}
 	data, err := os.ReadFile(filepath.Join(c.dir, madeName))
 	switch {
@@ -59,9 +63,13 @@ func (s store) find(text string) (*checkpoint, error) {
 	return c, nil
 }
 
-// write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on.
-func (s store) write(ctx context.Context, m *model, p tinker.Path) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, Written: rand.Text(), path: p, dir: s.dirOf(p)}
+// write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on. seq is the request
+// that writes it; if it has done so before a kill, its checkpoint stays.
+func (s store) write(ctx context.Context, m *model, p tinker.Path, seq int32) (*checkpoint, error) {
+	c := &checkpoint{recipe: m.recipe, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
+	if there, err := s.read(p); err == nil && there.Written == c.Written {
+		return there, nil
+	}
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}
@@ -88,8 +96,12 @@ func (s store) write(ctx context.Context, m *model, p tinker.Path) (*checkpoint,
 
 // saveWeights writes a checkpoint with a name, or one for a sampling session.
 func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
+	return s.order(callSave, body)
+}
+
+func (s *Server) saveCall(body []byte) (*call, error) {
 	var in tinker.SaveWeights
-	return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
+	return ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
 		kind, hint := tinker.Weights, "pass overwrite=True, or another name"
 		switch in.Type {
 		case "save_weights_for_sampler":
@@ -110,10 +122,10 @@ func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
 			return nil, errors.New("there is a gradient that no optim_step has used: call optim_step before save_state")
 		}
 		p := tinker.Path{Run: m.id, Kind: kind, Name: in.Path}
-		if _, err := os.Stat(s.store.dirOf(p)); err == nil && !in.Overwrite {
+		if there, err := s.store.read(p); !isMissing(err) && !in.Overwrite && (err != nil || there.Written != futureID(m.id, in.SeqID)) {
 			return nil, fmt.Errorf("there is a checkpoint %s: %s", p, hint)
 		}
-		if _, err := s.store.write(ctx, m, p); err != nil {
+		if _, err := s.store.write(ctx, m, p, in.SeqID); err != nil {
 			return nil, err
 		}
 		path := p.String()
@@ -131,11 +143,16 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)})
+	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, in.SeqID)
 	if err != nil {
 		return nil, err
 	}
-	s.addSampler(&sampler{id: id, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir)})
+	x := &sampler{id: id, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir), model: m.id}
+	if err := s.store.keepSampler(x); err != nil {
+		x.close()
+		return nil, &ownError{err}
+	}
+	s.addSampler(x)
 	return &tinker.SavedWeights{SamplingSessionID: id, Type: in.Type}, nil
 }
 
@@ -150,24 +167,7 @@ func (s *Server) forgetSessions(modelID string) {
 func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	var in tinker.LoadWeights
 	if err := read(body, &in); err != nil || in.ModelID != "" {
-		return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
-			c, b, err := s.loadable(&in)
-			if err != nil {
-				return nil, err
-			}
-			own, its := m.recipe, c.recipe
-			own.TrainUnembed = its.TrainUnembed // has no effect
-			if own != its {
-				return nil, fmt.Errorf("%s is of another adapter: %s, and this model is %s", c.path, &its, &own)
-			}
-			trainer, err := c.open(ctx, b, in.Optimizer)
-			if err != nil {
-				return nil, err
-			}
-			err = m.trainer.Close()
-			m.trainer, m.spoilt, m.pending = trainer, "", false
-			return map[string]string{"path": in.Path, "model_id": m.id, "type": "load_weights"}, err
-		})
+		return s.order(callLoad, body)
 	}
 	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
@@ -177,9 +177,55 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe}, body, func(ctx context.Context) (engine.Trainer, error) {
-		return c.open(ctx, b, in.Optimizer)
-	}, map[string]string{"path": in.Path, "model_id": id, "type": "load_weights"})
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe}, callLoad, body)
+}
+
+// loadCall loads a checkpoint into a model. A state is cut before the client has the result, because the checkpoint may be
+// another one when the request is replayed.
+func (s *Server) loadCall(body []byte) (*call, error) {
+	var in tinker.LoadWeights
+	c, err := ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
+		c, b, err := s.loadable(&in)
+		if err != nil {
+			return nil, err
+		}
+		own, its := m.recipe, c.recipe
+		own.TrainUnembed = its.TrainUnembed // has no effect
+		if own != its {
+			return nil, fmt.Errorf("%s is of another adapter: %s, and this model is %s", c.path, &its, &own)
+		}
+		trainer, err := c.open(ctx, b, in.Optimizer)
+		if err != nil {
+			return nil, err
+		}
+		err = m.trainer.Close()
+		m.trainer, m.spoilt, m.pending = trainer, "", false
+		return map[string]string{"path": in.Path, "model_id": m.id, "type": "load_weights"}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.redo = func(ctx context.Context, m *model, failed *tinker.Failed) error {
+		if failed != nil {
+			return nil
+		}
+		_, err := c.run(ctx, m)
+		return err
+	}
+	return c, nil
+}
+
+// openLoaded opens the trainer of a model that load_weights makes.
+func (s *Server) openLoaded(ctx context.Context, body []byte) (engine.Trainer, error) {
+	var in tinker.LoadWeights
+	if err := read(body, &in); err != nil {
+		return nil, err
+	}
+	c, b, err := s.loadable(&in)
+	if err != nil {
+		return nil, err
+	}
+	return c.open(ctx, b, in.Optimizer)
 }
 
 // loadable returns the checkpoint that a client wants to train on, and its base.

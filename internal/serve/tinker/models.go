@@ -22,7 +22,10 @@ type model struct {
 	id      string
 	base    *Base
 	recipe  recipe
-	trainer engine.Trainer // nil until it is open; the loop alone uses it, and the next two
+	of      *session
+	making  *future // the answer to who made it; nil once there is one
+	journal *journal
+	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next two
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
 	pending bool           // there is a gradient that no step has used
 
@@ -48,10 +51,12 @@ type recipe struct {
 
 // job is a numbered request of a model.
 type job struct {
-	f     *future
-	came  time.Time
-	bytes int
-	run   func(ctx context.Context) (any, error)
+	*call
+	f      *future
+	name   string // of the call
+	came   time.Time
+	bytes  int
+	record int64 // its number in the log
 }
 
 // attention and perceptron are the layers of train_attn and train_mlp.
@@ -111,40 +116,94 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if !m.TrainMLP && !m.TrainAttn {
 		return nil, bad("lora_config: with train_mlp and train_attn false there is nothing to train")
 	}
-	seed := uint64(0)
-	if lora.Seed != nil {
-		seed = uint64(*lora.Seed)
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m}, callCreate, body)
+}
+
+// seedOf returns the seed of a model that create_model makes.
+func seedOf(body []byte) (uint64, error) {
+	var in tinker.CreateModel
+	if err := read(body, &in); err != nil || in.LoRA == nil || in.LoRA.Seed == nil {
+		return 0, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m}, body, func(ctx context.Context) (engine.Trainer, error) {
-		return b.Open(ctx, m.lora(), seed)
-	}, map[string]string{"model_id": id, "type": "create_model"})
+	return uint64(*in.LoRA.Seed), nil
 }
 
 // newModel begins to open a model. Its result is what the client gets once it is open.
-func (s *Server) newModel(
-	ctx context.Context, of *session, m *model, body []byte, open func(context.Context) (engine.Trainer, error), result any,
-) (any, error) {
-	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
-	return s.submit(m.id+":0", body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		err := s.start(ctx, func(ctx context.Context) {
-			ctx, cancel := of.during(ctx)
-			defer cancel()
-			err := s.alone(ctx, func() (err error) {
-				m.trainer, err = open(ctx)
-				return err
-			})
-			f.finish(result, err)
-			if err == nil {
-				m.loop(ctx, s)
-				err = errors.New("its session has ended")
-			}
+func (s *Server) newModel(ctx context.Context, of *session, m *model, call string, body []byte) (any, error) {
+	m.wake, m.next, m.held, m.of = make(chan struct{}, 1), 1, map[int32]*job{}, of
+	return s.submit(futureID(m.id, 0), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+		m.making = f
+		if err := s.begin(m, call, body); err != nil {
+			return full(err)
+		}
+		err := s.start(ctx, func(ctx context.Context) { s.hold(ctx, m) })
+		if err != nil {
 			s.remove(m, err)
-		})
-		if err == nil {
-			s.models[m.id] = m
 		}
 		return err
 	})
+}
+
+// hold runs a model until its session ends, or the service does.
+func (s *Server) hold(ctx context.Context, m *model) {
+	ctx, cancel := m.of.during(ctx)
+	defer cancel()
+	err := s.make(ctx, m)
+	if err == nil {
+		err = m.loop(ctx, s)
+	}
+	switch {
+	case m.of.hasEnded():
+		err = errors.New("its session has ended")
+	case ctx.Err() != nil:
+		err = errStops
+	}
+	s.remove(m, err)
+}
+
+// errStops ends a model whose requests the next service answers.
+var errStops = errors.New("the service stops")
+
+// make opens a new model, and answers who made it.
+func (s *Server) make(ctx context.Context, m *model) error {
+	if m.making == nil {
+		return nil
+	}
+	var reply any
+	err := s.alone(ctx, func() (err error) {
+		reply, err = m.first(ctx, s)
+		return err
+	})
+	if ctx.Err() != nil && !m.of.hasEnded() {
+		return err
+	}
+	result := outcome(reply, err)
+	m.keep(s, m.making, 0, result)
+	m.making.finish(result, nil)
+	m.making = nil
+	return err
+}
+
+// first opens a trainer for the first time. What was loaded is in a state then: the checkpoint may change.
+func (m *model) first(ctx context.Context, s *Server) (any, error) {
+	t, err := m.journal.read(true)
+	if err != nil {
+		return nil, &ownError{err}
+	}
+	if err := m.enter(ctx, s); err != nil {
+		return nil, err
+	}
+	if t.made == nil || t.made.Call == callCreate {
+		return map[string]string{"model_id": m.id, "type": callCreate}, nil
+	}
+	var in tinker.LoadWeights
+	if err := read(t.made.payload, &in); err != nil {
+		return nil, err
+	}
+	if err := m.cut(ctx, s); err != nil {
+		return nil, &ownError{err}
+	}
+	return map[string]string{"path": in.Path, "model_id": m.id, "type": callLoad}, nil
 }
 
 // alone runs what trains, or takes memory for it, while nothing else does.
@@ -158,24 +217,29 @@ func (s *Server) alone(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// remove ends a model, whose requests fail.
+// remove ends a model, whose requests fail, unless the next service answers them.
 func (s *Server) remove(m *model, because error) {
-	s.mu.Lock()
-	delete(s.models, m.id)
-	s.mu.Unlock()
 	m.mu.Lock()
 	m.ended = because
 	for _, j := range m.held {
-		j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, because))
+		s.waiting.Add(-int64(j.bytes))
+		if !errors.Is(because, errStops) {
+			j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, because))
+		}
 	}
 	clear(m.held)
 	m.mu.Unlock()
-	if m.trainer != nil {
-		if err := m.trainer.Close(); err != nil {
-			s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
-		}
+	if err := errors.Join(m.close(), m.journal.log.Close()); err != nil {
+		s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
 	}
-	s.forgetSessions(m.id)
+	s.mu.Lock()
+	delete(s.models, m.id)
+	m.of.models--
+	s.mu.Unlock()
+	if m.of.hasEnded() {
+		s.forgetSessions(m.id)
+		s.clear(m.of)
+	}
 }
 
 // modelOf returns a model by its id.
@@ -186,7 +250,10 @@ func (s *Server) modelOf(id string) (*model, error) {
 	if m := s.models[id]; m != nil {
 		return m, nil
 	}
-	return nil, missing("there is no model %.200q: its session has ended, or the service has begun anew; checkpoints are still there", id)
+	if because := s.lost[id]; because != nil {
+		return nil, missing("%s cannot go on: %v; checkpoints are still there", id, because)
+	}
+	return nil, missing("there is no model %.200q: its session has ended; checkpoints are still there", id)
 }
 
 func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
@@ -210,39 +277,62 @@ func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
 // maxHeld bounds the requests of a model that wait, in bytes.
 const maxHeld = 1 << 30
 
-// order takes a request of a model, which runs once those before it have run. A request whose run fails has used its number.
-func (s *Server) order(modelID string, seq int32, body []byte, run func(ctx context.Context, m *model) (any, error)) (any, error) {
-	m, err := s.modelOf(modelID)
+// maxWaiting bounds those of all models.
+const maxWaiting = 4 << 30
+
+// order takes a request of a model, which runs once those before it have run. It is in the log before it is acknowledged.
+// A request whose run fails has used its number.
+func (s *Server) order(name string, body []byte) (any, error) {
+	c, err := calls[name](s, body)
 	if err != nil {
 		return nil, err
 	}
-	if seq < 1 || seq == math.MaxInt32 {
-		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", seq)
+	m, err := s.modelOf(c.model)
+	if err != nil {
+		return nil, err
 	}
-	return s.submit(fmt.Sprintf("%s:%d", m.id, seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+	if c.seq < 1 || c.seq == math.MaxInt32 {
+		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", c.seq)
+	}
+	return s.submit(futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
+		case errors.Is(m.ended, errStops):
+			return &problem{http.StatusServiceUnavailable, m.ended.Error()}
 		case m.ended != nil:
 			return missing("%s is gone: %v", m.id, m.ended)
-		case seq < m.next:
-			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", seq, m.id, m.next)
-		case m.bytes+len(body) > maxHeld:
+		case c.seq < m.next:
+			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", c.seq, m.id, m.next)
+		case c.seq > m.next && m.bytes+len(body) > maxHeld: // the next one makes room
 			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB of %s wait already", m.bytes>>20, m.id)}
+		case c.seq > m.next && s.waiting.Load()+int64(len(body)) > maxWaiting:
+			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB wait already", s.waiting.Load()>>20)}
 		}
-		f.waits = func() string { return m.waitsFor(seq) }
-		m.bytes += len(body)
-		m.held[seq] = &job{f, time.Now(), len(body), func(ctx context.Context) (any, error) { return run(ctx, m) }}
-		select {
-		case m.wake <- struct{}{}:
-		default:
+		c.slice = m.base.MicroTokens
+		number, err := m.journal.append(&record{Kind: requested, Seq: c.seq, Call: name, Slice: c.slice, payload: body})
+		if err != nil {
+			return full(err)
 		}
+		m.take(s, &job{c, f, name, time.Now(), len(body), number})
 		return nil
 	})
 }
 
-// ordered is order for a call in JSON. One that cannot be read has used its number, too.
-func (s *Server) ordered(body []byte, in any, run func(ctx context.Context, m *model) (any, error)) (any, error) {
+// take holds a request until it runs. The mutex is held.
+func (m *model) take(s *Server, j *job) {
+	j.f.waits = func() string { return m.waitsFor(j.seq) }
+	m.bytes += j.bytes
+	s.waiting.Add(int64(j.bytes))
+	m.held[j.seq] = j
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ordered is a call in JSON. One that cannot be read has used its number, too.
+func ordered(body []byte, in any, run func(ctx context.Context, m *model) (any, error)) (*call, error) {
 	var at struct {
 		ModelID string `json:"model_id"`
 		SeqID   int32  `json:"seq_id"`
@@ -251,12 +341,12 @@ func (s *Server) ordered(body []byte, in any, run func(ctx context.Context, m *m
 		return nil, err
 	}
 	err := read(body, in)
-	return s.order(at.ModelID, at.SeqID, body, func(ctx context.Context, m *model) (any, error) {
+	return &call{model: at.ModelID, seq: at.SeqID, run: func(ctx context.Context, m *model) (any, error) {
 		if err != nil {
 			return nil, err
 		}
 		return run(ctx, m)
-	})
+	}}, nil
 }
 
 // waitsFor says why a request does not run yet; "" if it does.
@@ -269,39 +359,82 @@ func (m *model) waitsFor(seq int32) string {
 	return fmt.Sprintf("seq_id %d waits for %d, which has not come", seq, m.next)
 }
 
-// loop runs the requests of a model in their order until ctx ends.
-func (m *model) loop(ctx context.Context, s *Server) {
+// loop runs the requests of a model in their order until ctx ends. It is an error if the model cannot come into memory.
+func (m *model) loop(ctx context.Context, s *Server) error {
 	for {
-		j, gap := m.take(s.opts.Gap)
+		j, gap := m.following(s)
 		if j == nil {
 			select {
 			case <-m.wake:
 			case <-gap: // nil waits for ever
-				m.giveUp(s.opts.Gap)
+				m.giveUp(s)
+			case <-m.unused(s):
+				if err := s.alone(ctx, func() error { return m.leave(ctx, s) }); err != nil && ctx.Err() == nil {
+					s.opts.Say(fmt.Sprintf("%s stays in memory: %v", m.id, err))
+					m.idle = time.Now()
+				}
 			case <-ctx.Done():
-				return
+				return context.Cause(ctx)
 			}
 			continue
 		}
-		var result any
-		err := s.alone(ctx, func() (err error) {
-			result, err = j.run(ctx)
+		if err := s.alone(ctx, func() error { return m.run(ctx, s, j) }); err != nil {
+			if m.of.hasEnded() || ctx.Err() == nil {
+				j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, err))
+			}
 			return err
-		})
-		j.f.finish(result, err)
-		m.mu.Lock()
-		m.idle = time.Now()
-		m.mu.Unlock()
+		}
 	}
 }
 
-// take returns the next request; nil if it has not come, and then when to stop waiting for it.
-func (m *model) take(patience time.Duration) (*job, <-chan time.Time) {
+// run runs a request, and gives the client its result. It is an error if the model cannot come into memory, or ctx ends.
+func (m *model) run(ctx context.Context, s *Server, j *job) error {
+	if err := m.enter(ctx, s); err != nil {
+		if ctx.Err() == nil {
+			s.lose(m.of, m.id, err)
+		}
+		return err
+	}
+	result, err := j.run(ctx, m)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	result = outcome(result, err)
+	m.keep(s, j.f, j.seq, result)
+	m.journal.did(j.name)
+	isLoaded := j.name == callLoad && err == nil
+	if !isLoaded {
+		j.f.finish(result, nil)
+	}
+	if isLoaded || m.isDue() {
+		if err := m.cut(ctx, s); err != nil {
+			s.opts.Say(fmt.Sprintf("%s: its state is not on the disk, and its log grows: %v", m.id, err))
+		}
+	}
+	if isLoaded {
+		j.f.finish(result, nil)
+	}
+	return nil
+}
+
+// unused returns when the model is to leave memory; nil if it stays there: it is out, or has a gradient.
+func (m *model) unused(s *Server) <-chan time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.trainer == nil || !m.isWhole() {
+		return nil
+	}
+	return time.After(time.Until(m.idle.Add(s.opts.Idle)))
+}
+
+// following returns the next request; nil if it has not come, and then when to stop waiting for it.
+func (m *model) following(s *Server) (*job, <-chan time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if j := m.held[m.next]; j != nil {
 		delete(m.held, m.next)
 		m.bytes -= j.bytes
+		s.waiting.Add(-int64(j.bytes))
 		m.next++
 		return j, nil
 	}
@@ -317,26 +450,36 @@ func (m *model) take(patience time.Duration) (*job, <-chan time.Time) {
 	if first.Before(m.idle) { // a client may wait for the result of what ran
 		first = m.idle
 	}
-	return nil, time.After(time.Until(first.Add(patience)))
+	return nil, time.After(time.Until(first.Add(s.opts.Gap)))
 }
 
+// notCome says of a request that others have waited for it in vain.
+func notCome(seq int32) string { return fmt.Sprintf("seq_id %d has not come", seq) }
+
 // giveUp fails the requests that wait for one that does not come.
-func (m *model) giveUp(patience time.Duration) {
+func (m *model) giveUp(s *Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.held[m.next] != nil {
 		return // it has come just now
 	}
 	lost := m.next
+	_, err := m.journal.later(&record{Kind: gapped, Seq: lost})
 	for _, seq := range slices.Sorted(maps.Keys(m.held)) {
-		m.held[seq].f.finish(nil, fmt.Errorf(
-			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
-			lost, m.id, patience, seq))
+		j := m.held[seq]
+		result := outcome(nil, fmt.Errorf("%s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
+			fmt.Sprintf("seq_id %d of %s", lost, m.id), s.opts.Gap, seq))
+		err = errors.Join(err, m.journal.result(j.f, seq, result, true))
+		j.f.finish(result, nil)
+		s.waiting.Add(-int64(j.bytes))
 		m.next = seq + 1
 	}
 	clear(m.held)
 	m.bytes = 0
-	m.spoilt = fmt.Sprintf("seq_id %d has not come", lost)
+	m.spoilt = notCome(lost)
+	if err != nil {
+		s.opts.Say(fmt.Sprintf("%s: results wait for the disk: %v", m.id, err))
+	}
 }
 
 // isServers reports whether an error is no fault of the client.

@@ -19,6 +19,7 @@ type sampler struct {
 	base    *Base
 	adapter *adapter // nil for the base
 	path    string   // of the adapter's checkpoint
+	model   string   // whose weights at a moment it samples from; "" if it has a path, or the base
 }
 
 // close says that the session has ended.
@@ -31,6 +32,9 @@ func (x *sampler) close() {
 func (s *Server) addSampler(x *sampler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if before := s.samplers[x.id]; before != nil { // a request came again
+		before.close()
+	}
 	s.samplers[x.id] = x
 }
 
@@ -66,6 +70,10 @@ func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
 	x, err := s.samplerFor(id, in.BaseModel, in.ModelPath)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.store.keepSampler(x); err != nil {
+		x.close()
+		return nil, full(err)
 	}
 	s.addSampler(x)
 	return map[string]string{"type": "create_sampling_session", "sampling_session_id": id}, nil
@@ -131,11 +139,12 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 			if in.SamplingSessionID == "" {
 				x.close()
 			}
-			if err != nil {
+			switch {
+			case err == nil:
+				f.finish(encoded(samples.Encode()), nil)
+			case ctx.Err() == nil || of.hasEnded():
 				f.finish(nil, err)
-				return
-			}
-			f.finish(encoded(samples.Encode()), nil)
+			} // else the service stops, and the client asks the next one
 		})
 	})
 }

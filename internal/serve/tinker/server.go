@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -54,7 +55,11 @@ type Server struct {
 	compute chan struct{} // an element while something is trained
 	decoder *zstd.Decoder
 
+	waiting atomic.Int64            // bytes of the requests that are held
+	resumed []func(context.Context) // the models that a service before this one has left
+
 	mu       sync.Mutex
+	lost     map[string]error // models that cannot be used
 	sessions map[string]*session
 	models   map[string]*model
 	samplers map[string]*sampler
@@ -63,11 +68,12 @@ type Server struct {
 
 // Options are the options of New.
 type Options struct {
-	Dir   string // of checkpoints
+	Dir   string // of checkpoints and journals; one process at a time uses it
 	Bases []*Base
 	Alpha int           // lora_alpha of new adapters: it is not on the wire
 	Gap   time.Duration // for which a request waits for those before it
 	Hold  time.Duration // for which a client waits for a result until it must ask again
+	Idle  time.Duration // after which a model without requests leaves memory
 	Token string        // that clients send; "" asks for none
 	Say   func(string)
 }
@@ -84,13 +90,13 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
 		tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1),
-		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
+		lost: map[string]error{}, sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
 	}
 	for _, b := range o.Bases {
 		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.bases[b.Name] = b
 	}
-	return s, nil
+	return s, s.resume()
 }
 
 // Run computes what clients ask for until ctx ends, and closes all trainers.
@@ -98,6 +104,9 @@ func (s *Server) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	sweep := time.NewTicker(time.Minute)
 	defer sweep.Stop()
+	for _, task := range s.resumed {
+		tasks.Go(func() { task(ctx) })
+	}
 	for ctx.Err() == nil {
 		select {
 		case task := <-s.tasks:
@@ -140,6 +149,16 @@ func missing(format string, args ...any) error {
 // gone is about what was there.
 func gone(format string, args ...any) error {
 	return &problem{http.StatusGone, fmt.Sprintf(format, args...)}
+}
+
+// full is about a request that cannot be kept on the disk. The SDK sends it again, for 5 minutes.
+func full(err error) error {
+	return &problem{http.StatusServiceUnavailable, fmt.Sprintf("the request cannot be kept: %v", err)}
+}
+
+func isMissing(err error) bool {
+	p := &problem{}
+	return errors.As(err, &p) && p.status == http.StatusNotFound
 }
 
 // conflict is about a number or a name that stands for something else already.

@@ -48,7 +48,7 @@ func serve(t *testing.T, change func(*Options)) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Dir: t.TempDir(), Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Say: func(string) {}, Bases: []*Base{{
+	o := Options{Dir: t.TempDir(), Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Idle: time.Hour, Say: func(string) {}, Bases: []*Base{{
 		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, MaxLen: 48, MaxScored: 50, MaxRank: 16, MicroTokens: 48,
 		Sampler: sampler.(Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {

@@ -12,8 +12,11 @@ import (
 
 // session is what a client has begun. Its models and its sampling sessions end with it.
 type session struct {
-	seen  time.Time     // last; guarded by the server's mutex
-	ended chan struct{} // closed at its end
+	id      string
+	seen    time.Time     // last; guarded by the server's mutex, as are models and damaged
+	ended   chan struct{} // closed at its end
+	models  int           // that have files open
+	damaged bool          // a model of it cannot be read: its files stay while its client is silent
 }
 
 // silence is how long a session lives without a word of its client, which beats every 10 s and retries for 5 minutes.
@@ -28,9 +31,13 @@ func (s *Server) createSession(_ context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	id := strings.ToLower(rand.Text())
+	x := &session{id: id, seen: time.Now(), ended: make(chan struct{})}
+	if err := s.store.keepSession(x); err != nil {
+		return nil, full(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sessions[id] = &session{seen: time.Now(), ended: make(chan struct{})}
+	s.sessions[id] = x
 	info := headAdapter
 	return &tinker.Session{Type: "create_session", SessionID: id, InfoMessage: &info}, nil
 }
@@ -64,8 +71,12 @@ func (s *Server) touch(id string) *session {
 // finish ends a session.
 func (s *Server) finish(id string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	x := s.sessions[id]
 	s.end(id)
+	s.mu.Unlock()
+	if x != nil {
+		s.clear(x)
+	}
 }
 
 // end ends a session with all that it has. The mutex is held. Its models remove themselves.
@@ -81,6 +92,16 @@ func (s *Server) end(id string) {
 			delete(s.samplers, name)
 			sampler.close()
 		}
+	}
+}
+
+// hasEnded reports whether the session has ended.
+func (x *session) hasEnded() bool {
+	select {
+	case <-x.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -104,7 +125,7 @@ func (s *Server) numbered(id, kind string, number *int, field string) (*session,
 	}
 	x := s.touch(id)
 	if x == nil {
-		return nil, "", missing("there is no session %.100q: it has ended, or the service has begun anew, so create one", id)
+		return nil, "", missing("there is no session %.100q: it has ended, so create one", id)
 	}
 	return x, fmt.Sprintf("%s:%s:%d", id, kind, *number), nil
 }

@@ -1,0 +1,285 @@
+package tinker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
+)
+
+// journals is the directory of all sessions with their models. A session that has no sessionName has ended.
+const (
+	journals    = "journal"
+	sessionName = "session.json"
+	trainPrefix = "train-"
+	samplerName = "sample-"
+)
+
+func (s store) sessionDir(id string) string { return filepath.Join(string(s), journals, id) }
+
+// modelDir returns the directory of a model's journal.
+func (s store) modelDir(id string) string {
+	session, rest, _ := strings.Cut(id, ":")
+	return filepath.Join(s.sessionDir(session), trainPrefix+strings.TrimPrefix(rest, "train:"))
+}
+
+// keptSession and keptSampler are files in the directory of a session.
+type keptSession struct {
+	Created time.Time `json:"created"`
+}
+
+type keptSampler struct {
+	BaseModel string `json:"base_model"`
+	Path      string `json:"path,omitempty"`
+	Model     string `json:"model,omitempty"`
+}
+
+func (s store) keepSession(x *session) error {
+	return writeKept(filepath.Join(s.sessionDir(x.id), sessionName), keptSession{x.seen})
+}
+
+func (s store) keepSampler(x *sampler) error {
+	session, number, _ := strings.Cut(x.id, ":sample:")
+	return writeKept(filepath.Join(s.sessionDir(session), samplerName+number+".json"), keptSampler{x.base.Name, x.path, x.model})
+}
+
+func writeKept(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = durable.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = durable.WriteFile(path, data)
+	}
+	return err
+}
+
+func readKept(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return err
+}
+
+// clear removes what an ended session has on the disk. Its directory goes with its last model. One with a damaged model is
+// moved aside.
+func (s *Server) clear(x *session) {
+	dir := s.store.sessionDir(x.id)
+	s.mu.Lock()
+	isLast, isDamaged := x.models == 0, x.damaged
+	s.mu.Unlock()
+	err := os.Remove(filepath.Join(dir, sessionName)) // says that it has ended
+	if err == nil {
+		err = durable.SyncPath(dir)
+	}
+	switch {
+	case isLast && isDamaged:
+		aside := filepath.Join(string(s.store), "damaged")
+		err = errors.Join(err, durable.MkdirAll(aside, 0o755), os.Rename(dir, filepath.Join(aside, x.id)))
+	case isLast:
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.opts.Say(err.Error())
+	}
+}
+
+// begin begins the journal of a new model, and takes it among the others.
+func (s *Server) begin(m *model, call string, body []byte) (err error) {
+	if m.journal, err = openJournal(s.store.modelDir(m.id)); err != nil {
+		return err
+	}
+	if _, err = m.journal.append(&record{Kind: made, Call: call, Recipe: &m.recipe, payload: body}); err != nil {
+		return errors.Join(err, m.journal.log.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.models[m.id] = m
+	m.of.models++
+	return nil
+}
+
+// lose notes that a model cannot be used. Its files stay, and others go on.
+func (s *Server) lose(x *session, id string, err error) {
+	s.opts.Say(fmt.Sprintf("%s cannot go on, and its files stay: %v", id, err))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost[id], x.damaged = err, true
+}
+
+// resume brings back the sessions, samplers and models that a service before this one has left.
+func (s *Server) resume() error {
+	for _, run := range within(string(s.store), "") {
+		for _, kind := range within(run, "") {
+			if err := durable.RemoveLeftovers(kind); err != nil {
+				return err
+			}
+		}
+	}
+	for _, dir := range within(s.store.sessionDir(""), "") {
+		x := &session{id: filepath.Base(dir), seen: time.Now(), ended: make(chan struct{})} // silence counts anew
+		var kept keptSession
+		err := readKept(filepath.Join(dir, sessionName), &kept)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			s.opts.Say(fmt.Sprintf("a session cannot go on, and its files stay: %v", err))
+			continue
+		}
+		s.sessions[x.id] = x
+		for _, path := range within(dir, samplerName) {
+			if err := s.resumeSampler(x, path); err != nil {
+				s.opts.Say("a sampling session has ended: " + err.Error())
+			}
+		}
+		for _, path := range within(dir, trainPrefix) {
+			id := x.id + ":train:" + strings.TrimPrefix(filepath.Base(path), trainPrefix)
+			if err := s.resumeModel(x, id, path); err != nil {
+				s.lose(x, id, err)
+			}
+		}
+	}
+	return s.dropSessions()
+}
+
+// within returns the paths in a directory whose names begin with a prefix; none if there is no directory.
+func within(dir, prefix string) (paths []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}
+
+// dropSessions removes what the sampling sessions of ended sessions sampled from.
+func (s *Server) dropSessions() error {
+	for _, run := range within(string(s.store), "") {
+		session, _, ok := strings.Cut(filepath.Base(run), "_train_")
+		if _, err := os.Stat(s.store.sessionDir(session)); !ok || !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(run, ofSessions)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) resumeSampler(x *session, path string) error {
+	var kept keptSampler
+	if err := readKept(path, &kept); err != nil {
+		return err
+	}
+	number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), samplerName), ".json")
+	id := x.id + ":sample:" + number
+	sampler, err := s.samplerFor(id, kept.BaseModel, kept.Path)
+	if err != nil {
+		return err
+	}
+	if kept.Model != "" {
+		c, err := s.store.read(tinker.Path{Run: kept.Model, Kind: ofSessions, Name: number})
+		if err != nil {
+			return err
+		}
+		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c.key(), c.dir)
+	}
+	s.addSampler(sampler)
+	return nil
+}
+
+// resumeModel brings back a model with the requests that have no result, and the results.
+func (s *Server) resumeModel(x *session, id, dir string) error {
+	if _, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), trainPrefix)); err != nil {
+		return fmt.Errorf("%s is no model's directory", dir)
+	}
+	if err := durable.RemoveLeftovers(dir); err != nil {
+		return err
+	}
+	j, err := openJournal(dir)
+	if err != nil {
+		return err
+	}
+	if j.log.Next() == 0 { // killed before its client had an answer
+		return errors.Join(j.log.Close(), os.RemoveAll(dir))
+	}
+	t, err := j.read(false)
+	if err != nil {
+		return errors.Join(err, j.log.Close())
+	}
+	m := &model{
+		id: id, of: x, journal: j, recipe: t.recipe(), wake: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: time.Now(),
+	}
+	if m.base, err = s.baseOf(m.recipe.BaseModel); err != nil {
+		return errors.Join(err, j.log.Close())
+	}
+	if err := s.resumeFutures(m, t); err != nil {
+		return errors.Join(err, j.log.Close())
+	}
+	if first := t.results[0]; first != nil && first.Form == failed {
+		return j.log.Close() // it was never open, and its client has yet to hear that
+	}
+	s.models[id] = m
+	x.models++
+	s.resumed = append(s.resumed, func(ctx context.Context) { s.hold(ctx, m) })
+	return nil
+}
+
+// resumeFutures brings back the answers to a model's requests.
+func (s *Server) resumeFutures(m *model, t *story) error {
+	hasFetched := map[int32]bool{}
+	if t.note != nil {
+		for _, seq := range t.note.Fetched {
+			hasFetched[seq] = true
+		}
+	}
+	for seq, r := range t.results {
+		f := acknowledged(m.id, seq)
+		copy(f.body[:], r.Sum)
+		result, err := r.result()
+		if err != nil {
+			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), r.number, err)
+		}
+		f.finish(result, nil)
+		if hasFetched[seq] {
+			f.fetched = f.at // it may go in an hour
+		}
+		s.futures[f.id], m.journal.results[seq] = f, r.number
+	}
+	for seq, r := range t.requests {
+		c, err := calls[r.Call](s, r.payload)
+		if err != nil {
+			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), r.number, err)
+		}
+		c.slice = r.Slice
+		f := acknowledged(m.id, seq)
+		f.body = sha256.Sum256(r.payload)
+		s.futures[f.id] = f
+		m.take(s, &job{c, f, r.Call, time.Now(), len(r.payload), r.number})
+	}
+	if t.made != nil && t.results[0] == nil {
+		m.making = acknowledged(m.id, 0)
+		m.making.body = sha256.Sum256(t.made.payload)
+		s.futures[m.making.id] = m.making
+	}
+	return nil
+}
