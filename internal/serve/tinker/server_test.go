@@ -33,22 +33,21 @@ type client struct {
 	server  *Server
 }
 
-// serve starts a server on the tiny model until the test ends.
-func serve(t *testing.T, change func(*Options)) *client {
-	t.Helper()
+// tinyBase opens the tiny model.
+func tinyBase() (*Base, func(), error) {
 	trainers, err := registry.Trainers.Build("cpu")
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
 	samplers, err := registry.Samplers.Build("cpu")
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	sampler, err := samplers.OpenSampler(t.Context(), engine.SamplerSpec{ModelPath: tiny, MaxSequences: 4, MaxModelLen: 50})
+	sampler, err := samplers.OpenSampler(context.Background(), engine.SamplerSpec{ModelPath: tiny, MaxSequences: 4, MaxModelLen: 50})
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	o := Options{Dir: t.TempDir(), Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Idle: time.Hour, Say: func(string) {}, Bases: []*Base{{
+	return &Base{
 		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, MaxLen: 48, MaxScored: 50, MaxRank: 16, MicroTokens: 48,
 		Sampler: sampler.(Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
@@ -56,7 +55,23 @@ func serve(t *testing.T, change func(*Options)) *client {
 				ModelPath: tiny, LoRA: lora, Seed: seed, Train: true, MicroTokens: 48, MaxModelLen: 49,
 			})
 		},
-	}}}
+	}, func() { _ = sampler.(io.Closer).Close() }, nil
+}
+
+func tinyOptions(dir string, b *Base) Options {
+	return Options{
+		Dir: dir, Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Idle: time.Hour, Say: func(string) {}, Bases: []*Base{b},
+	}
+}
+
+// serve starts a server on the tiny model until the test ends.
+func serve(t *testing.T, change func(*Options)) *client {
+	t.Helper()
+	b, closing, err := tinyBase()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := tinyOptions(t.TempDir(), b)
 	if change != nil {
 		change(&o)
 	}
@@ -74,7 +89,7 @@ func serve(t *testing.T, change func(*Options)) *client {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		_ = sampler.(io.Closer).Close()
+		closing()
 	})
 	c := &client{t: t, url: server.URL, server: s}
 	return c
