@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type client struct {
 	url     string
 	session string
 	server  *Server
+	stop    func()
 }
 
 // tinyBase opens the tiny model.
@@ -83,7 +85,7 @@ func serve(t *testing.T, change func(*Options)) *client {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	server := httptest.NewServer(s.Handler())
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		server.Close()
 		cancel()
 		if err := <-ended; err != nil {
@@ -91,7 +93,8 @@ func serve(t *testing.T, change func(*Options)) *client {
 		}
 		closing()
 	})
-	c := &client{t: t, url: server.URL, server: s}
+	t.Cleanup(stop)
+	c := &client{t: t, url: server.URL, server: s, stop: stop}
 	return c
 }
 
