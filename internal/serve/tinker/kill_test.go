@@ -301,16 +301,18 @@ func TestAClientDoesNotNoticeAKill(t *testing.T) {
 		case n == 0 && strings.HasPrefix(name, "tinker."):
 			t.Errorf("%s is never come to", name)
 		}
-		most := int64(2)
+		most := int64(1)
 		switch {
 		case os.Getenv("TRINITY_HEAVY") != "":
 			most = 20
-		case strings.HasPrefix(name, "tinker."), strings.HasPrefix(name, "durable.dir."):
+		case testing.Short():
+		case strings.HasPrefix(name, "tinker."), name == "durable.dir.renamed", name == "durable.log.appended":
 			most = 5
 		}
 		for i := range min(n, most) { // spread over the loop
 			at := 1 + i*n/min(n, most)
 			t.Run(fmt.Sprintf("%s@%d", name, at), func(t *testing.T) {
+				t.Parallel()
 				c := &survivor{t: t, dir: t.TempDir()}
 				c.start(fmt.Sprintf("durable.log.roll=force; %s=kill@%d", name, at))
 				c.differ(c.loop(), want)
@@ -335,6 +337,7 @@ func TestAFullDiskRefusesRequests(t *testing.T) {
 		"durable.log.record=enospc@20", "durable.log.sync=enospc@33",
 	} {
 		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
 			c := &survivor{t: t, dir: t.TempDir()}
 			c.start(rule)
 			c.differ(c.loop(), want)
