@@ -18,6 +18,12 @@ import (
 // madeName is the file in a checkpoint that says how its adapter was made.
 const madeName = "tinker.json"
 
+// catalog is what there is to train and to sample.
+type catalog struct {
+	store store
+	bases map[string]*Base
+}
+
 // store is the directory of all checkpoints.
 type store string
 
@@ -94,11 +100,7 @@ func (s store) write(ctx context.Context, m *model, p tinker.Path, seq int32) (*
 	return c, nil
 }
 
-// saveWeights writes a checkpoint with a name, or one for a sampling session.
-func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
-	return s.order(callSave, body)
-}
-
+// saveCall reads a request for a checkpoint with a name, or one for a sampling session.
 func (s *Server) saveCall(body []byte) (*call, error) {
 	var in tinker.SaveWeights
 	return ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
@@ -122,10 +124,10 @@ func (s *Server) saveCall(body []byte) (*call, error) {
 			return nil, errors.New("there is a gradient that no optim_step has used: call optim_step before save_state")
 		}
 		p := tinker.Path{Run: m.id, Kind: kind, Name: in.Path}
-		if there, err := s.store.read(p); !isMissing(err) && !in.Overwrite && (err != nil || there.Written != futureID(m.id, in.SeqID)) {
+		if there, err := s.all.store.read(p); !isMissing(err) && !in.Overwrite && (err != nil || there.Written != futureID(m.id, in.SeqID)) {
 			return nil, fmt.Errorf("there is a checkpoint %s: %s", p, hint)
 		}
-		if _, err := s.store.write(ctx, m, p, in.SeqID); err != nil {
+		if _, err := s.all.store.write(ctx, m, p, in.SeqID); err != nil {
 			return nil, err
 		}
 		path := p.String()
@@ -143,12 +145,12 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, in.SeqID)
+	c, err := s.all.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, in.SeqID)
 	if err != nil {
 		return nil, err
 	}
 	x := &sampler{id: id, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir), model: m.id}
-	if err := s.store.keepSampler(x); err != nil {
+	if err := s.all.store.keepSampler(x); err != nil {
 		x.close()
 		return nil, &ownError{err}
 	}
@@ -158,7 +160,7 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 
 // forgetSessions removes what the sampling sessions of a model sampled from.
 func (s *Server) forgetSessions(modelID string) {
-	if err := os.RemoveAll(filepath.Dir(s.store.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
+	if err := os.RemoveAll(filepath.Dir(s.all.store.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
 		s.opts.Say(err.Error())
 	}
 }
@@ -173,7 +175,7 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, b, err := s.loadable(&in)
+	c, b, err := s.all.loadable(&in)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +184,7 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 
 // loadCall loads a checkpoint into a model. A state is cut before the client has the result, because the checkpoint may be
 // another one when the request is replayed.
-func (s *Server) loadCall(body []byte) (*call, error) {
+func (s *catalog) loadCall(body []byte) (*call, error) {
 	var in tinker.LoadWeights
 	c, err := ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
 		c, b, err := s.loadable(&in)
@@ -216,7 +218,7 @@ func (s *Server) loadCall(body []byte) (*call, error) {
 }
 
 // openLoaded opens the trainer of a model that load_weights makes.
-func (s *Server) openLoaded(ctx context.Context, body []byte) (engine.Trainer, error) {
+func (s *catalog) openLoaded(ctx context.Context, body []byte) (engine.Trainer, error) {
 	var in tinker.LoadWeights
 	if err := read(body, &in); err != nil {
 		return nil, err
@@ -229,7 +231,7 @@ func (s *Server) openLoaded(ctx context.Context, body []byte) (engine.Trainer, e
 }
 
 // loadable returns the checkpoint that a client wants to train on, and its base.
-func (s *Server) loadable(in *tinker.LoadWeights) (*checkpoint, *Base, error) {
+func (s *catalog) loadable(in *tinker.LoadWeights) (*checkpoint, *Base, error) {
 	c, err := s.store.find(in.Path)
 	if err != nil {
 		return nil, nil, err
@@ -267,7 +269,7 @@ func (s *Server) weightsInfo(_ context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, err := s.store.find(in.Path)
+	c, err := s.all.store.find(in.Path)
 	if err != nil {
 		return nil, err
 	}

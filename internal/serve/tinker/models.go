@@ -51,7 +51,7 @@ type recipe struct {
 
 // job is a numbered request of a model.
 type job struct {
-	*call
+	call   *call
 	f      *future
 	name   string // of the call
 	came   time.Time
@@ -80,7 +80,7 @@ func (m *recipe) lora() *engine.LoRASpec {
 }
 
 // baseOf returns a base by its name.
-func (s *Server) baseOf(name string) (*Base, error) {
+func (s *catalog) baseOf(name string) (*Base, error) {
 	if b := s.bases[name]; b != nil {
 		return b, nil
 	}
@@ -94,7 +94,7 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	b, err := s.baseOf(in.BaseModel)
+	b, err := s.all.baseOf(in.BaseModel)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ const maxWaiting = 4 << 30
 // order takes a request of a model, which runs once those before it have run. It is in the log before it is acknowledged.
 // A request whose run fails has used its number.
 func (s *Server) order(name string, body []byte) (any, error) {
-	c, err := calls[name](s, body)
+	c, err := s.calls.read(name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -321,10 +321,10 @@ func (s *Server) order(name string, body []byte) (any, error) {
 
 // take holds a request until it runs. The mutex is held.
 func (m *model) take(s *Server, j *job) {
-	j.f.waits = func() string { return m.waitsFor(j.seq) }
+	j.f.waits = func() string { return m.waitsFor(j.call.seq) }
 	m.bytes += j.bytes
 	s.waiting.Add(int64(j.bytes))
-	m.held[j.seq] = j
+	m.held[j.call.seq] = j
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -395,12 +395,12 @@ func (m *model) run(ctx context.Context, s *Server, j *job) error {
 		}
 		return err
 	}
-	result, err := j.run(ctx, m)
+	result, err := j.call.run(ctx, m)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	result = outcome(result, err)
-	m.keep(s, j.f, j.seq, result)
+	m.keep(s, j.f, j.call.seq, result)
 	m.journal.did(j.name)
 	isLoaded := j.name == callLoad && err == nil
 	if !isLoaded {
@@ -467,8 +467,9 @@ func (m *model) giveUp(s *Server) {
 	_, err := m.journal.later(&record{Kind: gapped, Seq: lost})
 	for _, seq := range slices.Sorted(maps.Keys(m.held)) {
 		j := m.held[seq]
-		result := outcome(nil, fmt.Errorf("%s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
-			fmt.Sprintf("seq_id %d of %s", lost, m.id), s.opts.Gap, seq))
+		result := outcome(nil, fmt.Errorf(
+			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
+			lost, m.id, s.opts.Gap, seq))
 		err = errors.Join(err, m.journal.result(j.f, seq, result, true))
 		j.f.finish(result, nil)
 		s.waiting.Add(-int64(j.bytes))

@@ -24,7 +24,7 @@ type story struct {
 
 // entry is a record with its number.
 type entry struct {
-	*record
+	record
 	number int64
 }
 
@@ -38,13 +38,14 @@ type call struct {
 	redo func(ctx context.Context, m *model, failed *tinker.Failed) error
 }
 
-// calls read the requests of the calls that have numbers. A request that cannot be read runs all the same, and fails.
-var calls map[string]func(s *Server, body []byte) (*call, error)
+// readers read the requests of calls with numbers, by the names that the log has for them.
+type readers map[string]func(body []byte) (*call, error)
 
-func init() { // load_weights makes models, too, which have calls
-	calls = map[string]func(s *Server, body []byte) (*call, error){
-		callPass: (*Server).passCall, callStep: (*Server).stepCall, callSave: (*Server).saveCall, callLoad: (*Server).loadCall,
+func (r readers) read(name string, body []byte) (*call, error) {
+	if r[name] == nil {
+		return nil, fmt.Errorf("the call %.40q is not in this version", name)
 	}
+	return r[name](body)
 }
 
 // Calls that the log names.
@@ -88,7 +89,7 @@ func (j *journal) read(forReplay bool) (*story, error) {
 			t.made = rec
 		case requested:
 			if rec.Seq >= from {
-				t.requests[rec.Seq] = &entry{rec, number}
+				t.requests[rec.Seq] = &entry{*rec, number}
 			}
 		case gapped:
 			t.gaps[rec.Seq] = true
@@ -99,7 +100,7 @@ func (j *journal) read(forReplay bool) (*story, error) {
 			} else if rec.Form != failed {
 				rec.payload = nil
 			}
-			t.results[rec.Seq] = &entry{rec, number}
+			t.results[rec.Seq] = &entry{*rec, number}
 		}
 	}
 	if t.made == nil && t.note == nil {
@@ -148,7 +149,7 @@ func (m *model) close() error {
 func (m *model) open(ctx context.Context, s *Server, t *story) (err error) {
 	m.pending, m.spoilt = false, ""
 	if t.note == nil {
-		m.trainer, err = s.openMade(ctx, m, t.made)
+		m.trainer, err = s.all.openMade(ctx, m, t.made)
 		return err
 	}
 	if m.trainer, err = m.base.Open(ctx, m.recipe.lora(), 0); err != nil {
@@ -162,7 +163,7 @@ func (m *model) open(ctx context.Context, s *Server, t *story) (err error) {
 }
 
 // openMade opens the trainer of a new model.
-func (s *Server) openMade(ctx context.Context, m *model, r *record) (engine.Trainer, error) {
+func (s *catalog) openMade(ctx context.Context, m *model, r *record) (engine.Trainer, error) {
 	if r.Call == callLoad {
 		return s.openLoaded(ctx, r.payload)
 	}
@@ -188,7 +189,7 @@ func (m *model) replay(ctx context.Context, s *Server, t *story) error {
 		case result == nil || request == nil:
 			return &ownError{fmt.Errorf("%s: a record of seq_id %d is missing", m.journal.log.Dir(), seq)}
 		}
-		c, err := calls[request.Call](s, request.payload)
+		c, err := s.calls.read(request.Call, request.payload)
 		if err != nil {
 			return &ownError{fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), request.number, err)}
 		}
@@ -205,8 +206,8 @@ func (m *model) replay(ctx context.Context, s *Server, t *story) error {
 		}
 		c.slice = request.Slice
 		if c.slice > m.base.MicroTokens {
-			return &ownError{fmt.Errorf("seq_id %d was computed in slices of %d tokens, and this service has %d: start it with the --max-model-len that it had",
-				seq, c.slice, m.base.MicroTokens)}
+			return &ownError{fmt.Errorf("seq_id %d was computed in slices of %d tokens, and this service has %d: "+
+				"start it with the --max-model-len that it had", seq, c.slice, m.base.MicroTokens)}
 		}
 		if err := c.redo(ctx, m, not); err != nil {
 			return &ownError{fmt.Errorf("seq_id %d had a result, and fails when it is replayed: %w", seq, err)}

@@ -75,22 +75,21 @@ func readKept(path string, v any) error {
 	return err
 }
 
-// clear removes what an ended session has on the disk. Its directory goes with its last model. One with a damaged model is
-// moved aside.
+// clear removes what an ended session has on the disk. Its directory goes with its last model. One with a damaged model stays:
+// somebody may bring the file back.
 func (s *Server) clear(x *session) {
-	dir := s.store.sessionDir(x.id)
+	dir := s.all.store.sessionDir(x.id)
 	s.mu.Lock()
 	isLast, isDamaged := x.models == 0, x.damaged
 	s.mu.Unlock()
+	if isDamaged {
+		return
+	}
 	err := os.Remove(filepath.Join(dir, sessionName)) // says that it has ended
 	if err == nil {
 		err = durable.SyncPath(dir)
 	}
-	switch {
-	case isLast && isDamaged:
-		aside := filepath.Join(string(s.store), "damaged")
-		err = errors.Join(err, durable.MkdirAll(aside, 0o755), os.Rename(dir, filepath.Join(aside, x.id)))
-	case isLast:
+	if isLast {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +99,7 @@ func (s *Server) clear(x *session) {
 
 // begin begins the journal of a new model, and takes it among the others.
 func (s *Server) begin(m *model, call string, body []byte) (err error) {
-	if m.journal, err = openJournal(s.store.modelDir(m.id)); err != nil {
+	if m.journal, err = openJournal(s.all.store.modelDir(m.id)); err != nil {
 		return err
 	}
 	if _, err = m.journal.append(&record{Kind: made, Call: call, Recipe: &m.recipe, payload: body}); err != nil {
@@ -121,16 +120,19 @@ func (s *Server) lose(x *session, id string, err error) {
 	s.lost[id], x.damaged = err, true
 }
 
-// resume brings back the sessions, samplers and models that a service before this one has left.
-func (s *Server) resume() error {
-	for _, run := range within(string(s.store), "") {
+// resuming brings back what a service before this one has left.
+type resuming struct{ server *Server }
+
+// run brings back sessions, samplers and models.
+func (r *resuming) run() error {
+	for _, run := range within(string(r.server.all.store), "") {
 		for _, kind := range within(run, "") {
 			if err := durable.RemoveLeftovers(kind); err != nil {
 				return err
 			}
 		}
 	}
-	for _, dir := range within(s.store.sessionDir(""), "") {
+	for _, dir := range within(r.server.all.store.sessionDir(""), "") {
 		x := &session{id: filepath.Base(dir), seen: time.Now(), ended: make(chan struct{})} // silence counts anew
 		var kept keptSession
 		err := readKept(filepath.Join(dir, sessionName), &kept)
@@ -141,23 +143,23 @@ func (s *Server) resume() error {
 			}
 			continue
 		case err != nil:
-			s.opts.Say(fmt.Sprintf("a session cannot go on, and its files stay: %v", err))
+			r.server.opts.Say(fmt.Sprintf("a session cannot go on, and its files stay: %v", err))
 			continue
 		}
-		s.sessions[x.id] = x
+		r.server.sessions[x.id] = x
 		for _, path := range within(dir, samplerName) {
-			if err := s.resumeSampler(x, path); err != nil {
-				s.opts.Say("a sampling session has ended: " + err.Error())
+			if err := r.sampler(x, path); err != nil {
+				r.server.opts.Say("a sampling session has ended: " + err.Error())
 			}
 		}
 		for _, path := range within(dir, trainPrefix) {
 			id := x.id + ":train:" + strings.TrimPrefix(filepath.Base(path), trainPrefix)
-			if err := s.resumeModel(x, id, path); err != nil {
-				s.lose(x, id, err)
+			if err := r.model(x, id, path); err != nil {
+				r.server.lose(x, id, err)
 			}
 		}
 	}
-	return s.dropSessions()
+	return r.dropSessions()
 }
 
 // within returns the paths in a directory whose names begin with a prefix; none if there is no directory.
@@ -172,10 +174,10 @@ func within(dir, prefix string) (paths []string) {
 }
 
 // dropSessions removes what the sampling sessions of ended sessions sampled from.
-func (s *Server) dropSessions() error {
-	for _, run := range within(string(s.store), "") {
+func (r *resuming) dropSessions() error {
+	for _, run := range within(string(r.server.all.store), "") {
 		session, _, ok := strings.Cut(filepath.Base(run), "_train_")
-		if _, err := os.Stat(s.store.sessionDir(session)); !ok || !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(r.server.all.store.sessionDir(session)); !ok || !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(run, ofSessions)); err != nil {
@@ -185,30 +187,30 @@ func (s *Server) dropSessions() error {
 	return nil
 }
 
-func (s *Server) resumeSampler(x *session, path string) error {
+func (r *resuming) sampler(x *session, path string) error {
 	var kept keptSampler
 	if err := readKept(path, &kept); err != nil {
 		return err
 	}
 	number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), samplerName), ".json")
 	id := x.id + ":sample:" + number
-	sampler, err := s.samplerFor(id, kept.BaseModel, kept.Path)
+	sampler, err := r.server.all.samplerFor(id, kept.BaseModel, kept.Path)
 	if err != nil {
 		return err
 	}
 	if kept.Model != "" {
-		c, err := s.store.read(tinker.Path{Run: kept.Model, Kind: ofSessions, Name: number})
+		c, err := r.server.all.store.read(tinker.Path{Run: kept.Model, Kind: ofSessions, Name: number})
 		if err != nil {
 			return err
 		}
 		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c.key(), c.dir)
 	}
-	s.addSampler(sampler)
+	r.server.addSampler(sampler)
 	return nil
 }
 
 // resumeModel brings back a model with the requests that have no result, and the results.
-func (s *Server) resumeModel(x *session, id, dir string) error {
+func (r *resuming) model(x *session, id, dir string) error {
 	if _, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), trainPrefix)); err != nil {
 		return fmt.Errorf("%s is no model's directory", dir)
 	}
@@ -229,57 +231,57 @@ func (s *Server) resumeModel(x *session, id, dir string) error {
 	m := &model{
 		id: id, of: x, journal: j, recipe: t.recipe(), wake: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: time.Now(),
 	}
-	if m.base, err = s.baseOf(m.recipe.BaseModel); err != nil {
+	if m.base, err = r.server.all.baseOf(m.recipe.BaseModel); err != nil {
 		return errors.Join(err, j.log.Close())
 	}
-	if err := s.resumeFutures(m, t); err != nil {
+	if err := r.futures(m, t); err != nil {
 		return errors.Join(err, j.log.Close())
 	}
 	if first := t.results[0]; first != nil && first.Form == failed {
 		return j.log.Close() // it was never open, and its client has yet to hear that
 	}
-	s.models[id] = m
+	r.server.models[id] = m
 	x.models++
-	s.resumed = append(s.resumed, func(ctx context.Context) { s.hold(ctx, m) })
+	r.server.resumed = append(r.server.resumed, func(ctx context.Context) { r.server.hold(ctx, m) })
 	return nil
 }
 
 // resumeFutures brings back the answers to a model's requests.
-func (s *Server) resumeFutures(m *model, t *story) error {
+func (r *resuming) futures(m *model, t *story) error {
 	hasFetched := map[int32]bool{}
 	if t.note != nil {
 		for _, seq := range t.note.Fetched {
 			hasFetched[seq] = true
 		}
 	}
-	for seq, r := range t.results {
+	for seq, e := range t.results {
 		f := acknowledged(m.id, seq)
-		copy(f.body[:], r.Sum)
-		result, err := r.result()
+		copy(f.body[:], e.Sum)
+		result, err := e.result()
 		if err != nil {
-			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), r.number, err)
+			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
 		}
 		f.finish(result, nil)
 		if hasFetched[seq] {
 			f.fetched = f.at // it may go in an hour
 		}
-		s.futures[f.id], m.journal.results[seq] = f, r.number
+		r.server.futures[f.id], m.journal.results[seq] = f, e.number
 	}
-	for seq, r := range t.requests {
-		c, err := calls[r.Call](s, r.payload)
+	for seq, e := range t.requests {
+		c, err := r.server.calls.read(e.Call, e.payload)
 		if err != nil {
-			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), r.number, err)
+			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
 		}
-		c.slice = r.Slice
+		c.slice = e.Slice
 		f := acknowledged(m.id, seq)
-		f.body = sha256.Sum256(r.payload)
-		s.futures[f.id] = f
-		m.take(s, &job{c, f, r.Call, time.Now(), len(r.payload), r.number})
+		f.body = sha256.Sum256(e.payload)
+		r.server.futures[f.id] = f
+		m.take(r.server, &job{c, f, e.Call, time.Now(), len(e.payload), e.number})
 	}
 	if t.made != nil && t.results[0] == nil {
 		m.making = acknowledged(m.id, 0)
 		m.making.body = sha256.Sum256(t.made.payload)
-		s.futures[m.making.id] = m.making
+		r.server.futures[m.making.id] = m.making
 	}
 	return nil
 }

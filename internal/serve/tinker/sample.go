@@ -39,7 +39,7 @@ func (s *Server) addSampler(x *sampler) {
 }
 
 // samplerFor returns a sampler of a base model, or of a checkpoint.
-func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
+func (s *catalog) samplerFor(id, baseModel, path string) (*sampler, error) {
 	if path == "" {
 		b, err := s.baseOf(baseModel)
 		return &sampler{id: id, base: b}, err
@@ -67,11 +67,11 @@ func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.samplerFor(id, in.BaseModel, in.ModelPath)
+	x, err := s.all.samplerFor(id, in.BaseModel, in.ModelPath)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.store.keepSampler(x); err != nil {
+	if err := s.all.store.keepSampler(x); err != nil {
 		x.close()
 		return nil, full(err)
 	}
@@ -115,7 +115,7 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	x, err := s.samplerOf(in.SamplingSessionID)
 	if in.SamplingSessionID == "" { // it has no numbers of its own
 		of, in.SeqID = &session{}, nil
-		x, err = s.samplerFor("sample", in.BaseModel, in.ModelPath)
+		x, err = s.all.samplerFor("sample", in.BaseModel, in.ModelPath)
 	}
 	if err != nil {
 		return nil, err

@@ -49,8 +49,8 @@ type Sampler interface {
 // Server answers the Tinker API. Its computations run while Run does.
 type Server struct {
 	opts    Options
-	store   store
-	bases   map[string]*Base
+	all     catalog
+	calls   readers
 	tasks   chan func(context.Context)
 	compute chan struct{} // an element while something is trained
 	decoder *zstd.Decoder
@@ -88,15 +88,19 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
+		opts: o, all: catalog{store(o.Dir), map[string]*Base{}}, decoder: decoder,
 		tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1),
-		lost: map[string]error{}, sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
+		lost: map[string]error{}, sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{},
+		futures: map[string]*future{},
 	}
 	for _, b := range o.Bases {
 		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
-		s.bases[b.Name] = b
+		s.all.bases[b.Name] = b
 	}
-	return s, s.resume()
+	s.calls = readers{
+		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall,
+	}
+	return s, (&resuming{s}).run()
 }
 
 // Run computes what clients ask for until ctx ends, and closes all trainers.
@@ -186,11 +190,12 @@ func (s *Server) Handler() http.Handler {
 	call("create_session", s.createSession)
 	call("create_model", s.createModel)
 	call("get_info", s.getInfo)
-	call("forward_backward", s.forwardBackward)
-	call("optim_step", s.optimStep)
-	call("save_weights", s.saveWeights)
-	call("save_weights_for_sampler", s.saveWeights)
-	call("save_weights_external", s.saveWeights)
+	for path, name := range map[string]string{
+		"forward_backward": callPass, "optim_step": callStep,
+		"save_weights": callSave, "save_weights_for_sampler": callSave, "save_weights_external": callSave,
+	} {
+		call(path, func(_ context.Context, body []byte) (any, error) { return s.order(name, body) })
+	}
 	call("load_weights", s.loadWeights)
 	call("create_sampling_session", s.createSampler)
 	call("asample", s.sample)

@@ -403,7 +403,7 @@ func TestSessionsEnd(t *testing.T) {
 	if status, out := c.post("session_heartbeat", "application/json", []byte(`{"session_id":"`+c.session+`"}`)); status != http.StatusGone {
 		t.Errorf("%d, %s", status, out)
 	}
-	b := server.bases["tiny"]
+	b := server.all.bases["tiny"]
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		server.mu.Lock()
 		left := len(server.models) + len(server.samplers) + len(server.sessions)

@@ -32,7 +32,7 @@ func (s *Server) createSession(_ context.Context, body []byte) (any, error) {
 	}
 	id := strings.ToLower(rand.Text())
 	x := &session{id: id, seen: time.Now(), ended: make(chan struct{})}
-	if err := s.store.keepSession(x); err != nil {
+	if err := s.all.store.keepSession(x); err != nil {
 		return nil, full(err)
 	}
 	s.mu.Lock()

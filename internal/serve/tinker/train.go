@@ -14,11 +14,8 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
-func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
-	return s.order(callPass, body)
-}
-
-func (s *Server) passCall(body []byte) (*call, error) {
+// passCall reads a request for passes.
+func passCall(body []byte) (*call, error) {
 	in, unread := tinker.DecodeForwardBackward(body)
 	if unread != nil {
 		unread = bad("the body is no ForwardBackwardRequest: %v", unread)
@@ -222,11 +219,8 @@ func (k *keeping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.To
 	return grads, metrics, err
 }
 
-func (s *Server) optimStep(_ context.Context, body []byte) (any, error) {
-	return s.order(callStep, body)
-}
-
-func (s *Server) stepCall(body []byte) (*call, error) {
+// stepCall reads a request for a step.
+func stepCall(body []byte) (*call, error) {
 	var in tinker.OptimStep
 	c, err := ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
 		p, err := optimParams(&in)
