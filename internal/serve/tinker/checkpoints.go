@@ -30,6 +30,7 @@ func (s store) dirOf(p tinker.Path) string {
 // checkpoint is a checkpoint that is there.
 type checkpoint struct {
 	recipe
+	facts
 	Written string `json:"written"` // differs from that of what was overwritten
 
 	path tinker.Path
@@ -40,11 +41,7 @@ type checkpoint struct {
 func (c *checkpoint) key() string { return c.path.String() + "#" + c.Written }
 
 // find returns the checkpoint at a path.
-func (s store) find(text string) (*checkpoint, error) {
-	p, err := tinker.ParsePath(text)
-	if err != nil {
-		return nil, bad("%v", err)
-	}
+func (s store) find(p tinker.Path) (*checkpoint, error) {
 	c := &checkpoint{path: p, dir: s.dirOf(p)}
 	data, err := os.ReadFile(filepath.Join(c.dir, madeName))
 	switch {
@@ -60,8 +57,8 @@ func (s store) find(text string) (*checkpoint, error) {
 }
 
 // write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on.
-func (s store) write(ctx context.Context, m *model, p tinker.Path) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, Written: rand.Text(), path: p, dir: s.dirOf(p)}
+func (s store) write(ctx context.Context, m *model, p tinker.Path, f facts) (*checkpoint, error) {
+	c := &checkpoint{recipe: m.recipe, facts: f, Written: rand.Text(), path: p, dir: s.dirOf(p)}
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}
@@ -74,11 +71,12 @@ func (s store) write(ctx context.Context, m *model, p tinker.Path) (*checkpoint,
 				return err
 			}
 		}
-		data, err := json.Marshal(c)
+		size, err := sizeOf(temp)
 		if err != nil {
 			return err
 		}
-		return durable.WriteFile(filepath.Join(temp, madeName), data)
+		c.Bytes = size
+		return c.describe(temp)
 	})
 	if err != nil {
 		return nil, &ownError{err}
@@ -87,9 +85,9 @@ func (s store) write(ctx context.Context, m *model, p tinker.Path) (*checkpoint,
 }
 
 // saveWeights writes a checkpoint with a name, or one for a sampling session.
-func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
+func (s *Server) saveWeights(ctx context.Context, body []byte) (any, error) {
 	var in tinker.SaveWeights
-	return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
+	return s.ordered(ownerOf(ctx), body, &in, func(ctx context.Context, m *model) (any, error) {
 		kind, hint := tinker.Weights, "pass overwrite=True, or another name"
 		switch in.Type {
 		case "save_weights_for_sampler":
@@ -113,7 +111,11 @@ func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
 		if _, err := os.Stat(s.store.dirOf(p)); err == nil && !in.Overwrite {
 			return nil, fmt.Errorf("there is a checkpoint %s: %s", p, hint)
 		}
-		if _, err := s.store.write(ctx, m, p); err != nil {
+		f, err := m.facts(in.TTLSeconds, in.UserMetadata)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.store.write(ctx, m, p, f); err != nil {
 			return nil, err
 		}
 		path := p.String()
@@ -127,15 +129,19 @@ const ofSessions = "sessions"
 // saveSampler writes what a sampling session samples from, and begins that session.
 func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeights) (any, error) {
 	session, _, _ := strings.Cut(m.id, ":")
-	_, id, err := s.numbered(session, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	_, id, err := s.numbered(m.session.owner, session, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)})
+	f, err := m.facts(nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.addSampler(&sampler{id: id, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir)})
+	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, f)
+	if err != nil {
+		return nil, err
+	}
+	s.addSampler(&sampler{id: id, owner: m.session.owner, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir)})
 	return &tinker.SavedWeights{SamplingSessionID: id, Type: in.Type}, nil
 }
 
@@ -150,8 +156,8 @@ func (s *Server) forgetSessions(modelID string) {
 func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	var in tinker.LoadWeights
 	if err := read(body, &in); err != nil || in.ModelID != "" {
-		return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
-			c, b, err := s.loadable(&in)
+		return s.ordered(ownerOf(ctx), body, &in, func(ctx context.Context, m *model) (any, error) {
+			c, b, err := s.loadable(m.session.owner, &in)
 			if err != nil {
 				return nil, err
 			}
@@ -169,22 +175,25 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 			return map[string]string{"path": in.Path, "model_id": m.id, "type": "load_weights"}, err
 		})
 	}
-	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	c, b, err := s.loadable(&in)
+	c, b, err := s.loadable(ownerOf(ctx), &in)
 	if err != nil {
 		return nil, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe}, body, func(ctx context.Context) (engine.Trainer, error) {
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe, about: texts(in.UserMetadata)}, body, func(ctx context.Context) (engine.Trainer, error) {
 		return c.open(ctx, b, in.Optimizer)
 	}, map[string]string{"path": in.Path, "model_id": id, "type": "load_weights"})
 }
 
 // loadable returns the checkpoint that a client wants to train on, and its base.
-func (s *Server) loadable(in *tinker.LoadWeights) (*checkpoint, *Base, error) {
-	c, err := s.store.find(in.Path)
+func (s *Server) loadable(owner string, in *tinker.LoadWeights) (*checkpoint, *Base, error) {
+	if in.AccessToken != "" {
+		return nil, nil, noAccessTokens
+	}
+	c, err := s.readable(owner, in.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -214,19 +223,20 @@ func (c *checkpoint) open(ctx context.Context, b *Base, withOptimizer bool) (eng
 	return trainer, nil
 }
 
-func (s *Server) weightsInfo(_ context.Context, body []byte) (any, error) {
+func (s *Server) weightsInfo(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		Path string `json:"tinker_path"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, err := s.store.find(in.Path)
+	c, err := s.readable(ownerOf(ctx), in.Path)
 	if err != nil {
 		return nil, err
 	}
 	return struct {
 		recipe
-		IsLoRA bool `json:"is_lora"`
-	}{c.recipe, true}, nil
+		IsLoRA    bool                   `json:"is_lora"`
+		Optimizer tinker.OptimizerConfig `json:"optimizer_config"`
+	}{c.recipe, true, tinker.OptimizerConfig{Type: c.Optimizer}}, nil
 }

@@ -11,6 +11,7 @@ import (
 // future is a call that is computed later.
 type future struct {
 	id      string
+	owner   string
 	body    [sha256.Size]byte // of the call, which a client may send again
 	reply   tinker.Submitted
 	waits   func() string // for what; nil once it is computed
@@ -26,13 +27,15 @@ const kept, unfetched = time.Hour, 24 * time.Hour
 
 // submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls, with the
 // mutex held.
-func (s *Server) submit(id string, body []byte, reply tinker.Submitted, begin func(*future) error) (*tinker.Submitted, error) {
+func (s *Server) submit(
+	owner, id string, body []byte, reply tinker.Submitted, begin func(*future) error,
+) (*tinker.Submitted, error) {
 	reply.RequestID = id
-	f := &future{id: id, body: sha256.Sum256(body), reply: reply, done: make(chan struct{})}
+	f := &future{id: id, owner: owner, body: sha256.Sum256(body), reply: reply, done: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.futures[id]; known != nil {
-		if known.body != f.body {
+		if known.owner != owner || known.body != f.body {
 			return nil, conflict("request %s has come with another body before: a number stands for one request", id)
 		}
 		return &known.reply, nil
@@ -69,6 +72,9 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	if f == nil {
 		return nil, gone("there is no request %.300s: its result was fetched more than an hour ago, or the service has begun anew",
 			in.RequestID)
+	}
+	if f.owner != ownerOf(ctx) {
+		return nil, missing("there is no request %.300s", in.RequestID)
 	}
 	timer := time.NewTimer(s.opts.Hold)
 	defer timer.Stop()

@@ -20,11 +20,14 @@ import (
 // model is an adapter that a client trains. Its requests run one after another, by their numbers.
 type model struct {
 	id      string
+	session *session
+	made    time.Time
 	base    *Base
 	recipe  recipe
-	trainer engine.Trainer // nil until it is open; the loop alone uses it, and the next two
-	spoilt  string         // why the gradient is not what the client wanted; "" if it is
-	pending bool           // there is a gradient that no step has used
+	about   map[string]string // metadata of the client
+	trainer engine.Trainer    // nil until it is open; the loop alone uses it, and the next two
+	spoilt  string            // why the gradient is not what the client wanted; "" if it is
+	pending bool              // there is a gradient that no step has used
 
 	wake  chan struct{} // gets an element when a request has come
 	mu    sync.Mutex
@@ -93,7 +96,7 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +118,7 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if lora.Seed != nil {
 		seed = uint64(*lora.Seed)
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m}, body, func(ctx context.Context) (engine.Trainer, error) {
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}, body, func(ctx context.Context) (engine.Trainer, error) {
 		return b.Open(ctx, m.lora(), seed)
 	}, map[string]string{"model_id": id, "type": "create_model"})
 }
@@ -124,8 +127,9 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 func (s *Server) newModel(
 	ctx context.Context, of *session, m *model, body []byte, open func(context.Context) (engine.Trainer, error), result any,
 ) (any, error) {
+	m.session, m.made = of, time.Now()
 	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
-	return s.submit(m.id+":0", body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+	return s.submit(of.owner, m.id+":0", body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		err := s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
@@ -178,25 +182,25 @@ func (s *Server) remove(m *model, because error) {
 	s.forgetSessions(m.id)
 }
 
-// modelOf returns a model by its id.
-func (s *Server) modelOf(id string) (*model, error) {
-	s.touch(id)
+// modelOf returns a model of an owner by its id.
+func (s *Server) modelOf(owner, id string) (*model, error) {
+	s.touch(owner, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.models[id]; m != nil {
+	if m := s.models[id]; m != nil && m.session.owner == owner {
 		return m, nil
 	}
 	return nil, missing("there is no model %.200q: its session has ended, or the service has begun anew; checkpoints are still there", id)
 }
 
-func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
+func (s *Server) getInfo(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		ModelID string `json:"model_id"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	m, err := s.modelOf(in.ModelID)
+	m, err := s.modelOf(ownerOf(ctx), in.ModelID)
 	if err != nil {
 		return nil, err
 	}
@@ -211,15 +215,17 @@ func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
 const maxHeld = 1 << 30
 
 // order takes a request of a model, which runs once those before it have run. A request whose run fails has used its number.
-func (s *Server) order(modelID string, seq int32, body []byte, run func(ctx context.Context, m *model) (any, error)) (any, error) {
-	m, err := s.modelOf(modelID)
+func (s *Server) order(
+	owner, modelID string, seq int32, body []byte, run func(ctx context.Context, m *model) (any, error),
+) (any, error) {
+	m, err := s.modelOf(owner, modelID)
 	if err != nil {
 		return nil, err
 	}
 	if seq < 1 || seq == math.MaxInt32 {
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", seq)
 	}
-	return s.submit(fmt.Sprintf("%s:%d", m.id, seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+	return s.submit(owner, fmt.Sprintf("%s:%d", m.id, seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
@@ -242,7 +248,7 @@ func (s *Server) order(modelID string, seq int32, body []byte, run func(ctx cont
 }
 
 // ordered is order for a call in JSON. One that cannot be read has used its number, too.
-func (s *Server) ordered(body []byte, in any, run func(ctx context.Context, m *model) (any, error)) (any, error) {
+func (s *Server) ordered(owner string, body []byte, in any, run func(ctx context.Context, m *model) (any, error)) (any, error) {
 	var at struct {
 		ModelID string `json:"model_id"`
 		SeqID   int32  `json:"seq_id"`
@@ -251,7 +257,7 @@ func (s *Server) ordered(body []byte, in any, run func(ctx context.Context, m *m
 		return nil, err
 	}
 	err := read(body, in)
-	return s.order(at.ModelID, at.SeqID, body, func(ctx context.Context, m *model) (any, error) {
+	return s.order(owner, at.ModelID, at.SeqID, body, func(ctx context.Context, m *model) (any, error) {
 		if err != nil {
 			return nil, err
 		}

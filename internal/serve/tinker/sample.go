@@ -19,6 +19,7 @@ type sampler struct {
 	base    *Base
 	adapter *adapter // nil for the base
 	path    string   // of the adapter's checkpoint
+	owner   string
 }
 
 // close says that the session has ended.
@@ -35,12 +36,12 @@ func (s *Server) addSampler(x *sampler) {
 }
 
 // samplerFor returns a sampler of a base model, or of a checkpoint.
-func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
+func (s *Server) samplerFor(owner, id, baseModel, path string) (*sampler, error) {
 	if path == "" {
 		b, err := s.baseOf(baseModel)
-		return &sampler{id: id, base: b}, err
+		return &sampler{id: id, owner: owner, base: b}, err
 	}
-	c, err := s.store.find(path)
+	c, err := s.readable(owner, path)
 	if err != nil {
 		return nil, err
 	}
@@ -51,19 +52,19 @@ func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{id: id, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
+	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
 }
 
-func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
+func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
 	var in tinker.CreateSampler
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	_, id, err := s.numbered(in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	_, id, err := s.numbered(ownerOf(ctx), in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.samplerFor(id, in.BaseModel, in.ModelPath)
+	x, err := s.samplerFor(ownerOf(ctx), id, in.BaseModel, in.ModelPath)
 	if err != nil {
 		return nil, err
 	}
@@ -71,17 +72,17 @@ func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
 	return map[string]string{"type": "create_sampling_session", "sampling_session_id": id}, nil
 }
 
-func (s *Server) samplerOf(id string) (*sampler, error) {
+func (s *Server) samplerOf(owner, id string) (*sampler, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := s.samplers[id]; x != nil {
+	if x := s.samplers[id]; x != nil && x.owner == owner {
 		return x, nil
 	}
 	return nil, missing("there is no sampling session %.200q", id)
 }
 
-func (s *Server) samplerInfo(id string) (any, error) {
-	x, err := s.samplerOf(id)
+func (s *Server) samplerInfo(owner, id string) (any, error) {
+	x, err := s.samplerOf(owner, id)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +104,12 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	if in.NumSamples < 1 || in.NumSamples > maxSamples {
 		return nil, bad("num_samples is %d: want 1 to %d", in.NumSamples, maxSamples)
 	}
-	of, seq := s.touch(in.SamplingSessionID), rand.Int64()
-	x, err := s.samplerOf(in.SamplingSessionID)
+	owner, seq := ownerOf(ctx), rand.Int64()
+	of := s.touch(owner, in.SamplingSessionID)
+	x, err := s.samplerOf(owner, in.SamplingSessionID)
 	if in.SamplingSessionID == "" { // it has no numbers of its own
 		of, in.SeqID = &session{}, nil
-		x, err = s.samplerFor("sample", in.BaseModel, in.ModelPath)
+		x, err = s.samplerFor(owner, "sample", in.BaseModel, in.ModelPath)
 	}
 	if err != nil {
 		return nil, err
@@ -123,7 +125,7 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	for i := range in.NumSamples {
 		reply.SampleSequenceIDs = append(reply.SampleSequenceIDs, fmt.Sprintf("%s:%d", id, i))
 	}
-	return s.submit(id, body, reply, func(f *future) error {
+	return s.submit(owner, id, body, reply, func(f *future) error {
 		return s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()

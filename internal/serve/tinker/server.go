@@ -3,6 +3,7 @@ package tinker
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -53,6 +54,9 @@ type Server struct {
 	tasks   chan func(context.Context)
 	compute chan struct{} // an element while something is trained
 	decoder *zstd.Decoder
+	linkKey []byte // signs links to archives
+
+	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -84,7 +88,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
 		tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1),
-		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
+		linkKey: []byte(rand.Text()), sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
 	}
 	for _, b := range o.Bases {
 		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
@@ -96,6 +100,7 @@ func New(o Options) (*Server, error) {
 // Run computes what clients ask for until ctx ends, and closes all trainers.
 func (s *Server) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
+	tasks.Go(func() { s.expire(time.Now()) })
 	sweep := time.NewTicker(time.Minute)
 	defer sweep.Stop()
 	for ctx.Err() == nil {
@@ -103,7 +108,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case task := <-s.tasks:
 			tasks.Go(func() { task(ctx) })
 		case now := <-sweep.C:
-			tasks.Go(func() { s.forget(now) }) // who starts a task may hold the mutex
+			tasks.Go(func() { s.forget(now); s.expire(now) }) // who starts a task may hold the mutex
 		case <-ctx.Done():
 		}
 	}
@@ -177,27 +182,20 @@ func (s *Server) Handler() http.Handler {
 	call("asample", s.sample)
 	call("weights_info", s.weightsInfo)
 	call("retrieve_future", s.retrieve)
-	mux.HandleFunc("POST /api/v1/sessions/{id}/finish", func(w http.ResponseWriter, r *http.Request) {
-		s.finish(r.PathValue("id"))
-		s.reply(w, struct{}{}, nil)
-	})
-	mux.HandleFunc("GET /api/v1/samplers/{id}", func(w http.ResponseWriter, r *http.Request) {
-		reply, err := s.samplerInfo(r.PathValue("id"))
-		s.reply(w, reply, err)
-	})
+	s.manage(mux)
 	for path, answer := range map[string]func() any{
 		"get_server_capabilities": s.capabilities, "healthz": func() any { return map[string]string{"status": "ok"} },
 	} {
 		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, answer(), nil) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.reply(w, nil, missing("%s %s is not in this version: docs/guide/tinker.md says what is", r.Method, r.URL.Path))
+		s.reply(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
 	guarded := web.Guard(mux, s.opts.Token, func(w http.ResponseWriter, status int, err error) {
 		s.reply(w, nil, &problem{status, err.Error()})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.opts.Token != "" && !s.isKnown(r) {
+		if s.opts.Token != "" && !s.isKnown(r) && !strings.HasPrefix(r.URL.Path, archivePath) { // links are signed
 			s.reply(w, nil, &problem{http.StatusUnauthorized, "the key is unknown: set TINKER_API_KEY to that of the service"})
 			return
 		}

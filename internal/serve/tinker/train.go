@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
-func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
+func (s *Server) forwardBackward(ctx context.Context, body []byte) (any, error) {
 	in, unread := tinker.DecodeForwardBackward(body)
 	if unread != nil {
 		unread = bad("the body is no ForwardBackwardRequest: %v", unread)
@@ -22,7 +22,7 @@ func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
 	if in.ModelID == "" || in.SeqID == 0 {
 		return nil, cmp.Or(unread, bad("the body has no model_id, or no seq_id"))
 	}
-	return s.order(in.ModelID, in.SeqID, body, func(ctx context.Context, m *model) (any, error) {
+	return s.order(ownerOf(ctx), in.ModelID, in.SeqID, body, func(ctx context.Context, m *model) (any, error) {
 		output, err := m.pass(ctx, in, unread)
 		if err != nil {
 			if !in.ForwardOnly { // what the client wants to step is more
@@ -196,9 +196,9 @@ func (k *keeping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.To
 	return grads, metrics, err
 }
 
-func (s *Server) optimStep(_ context.Context, body []byte) (any, error) {
+func (s *Server) optimStep(ctx context.Context, body []byte) (any, error) {
 	var in tinker.OptimStep
-	return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
+	return s.ordered(ownerOf(ctx), body, &in, func(ctx context.Context, m *model) (any, error) {
 		p, err := optimParams(&in)
 		if err != nil {
 			return nil, err // the gradient waits for a step with other numbers
