@@ -63,13 +63,15 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := web.Listen(ctx, o.Address, o.Token)
+	listener, err := web.Listen(ctx, o.Address, server.Secret())
 	if err != nil {
 		return err
 	}
 	key, address := "tml-local", listener.Addr().String()
 	if o.Token != "" {
 		key = "$TRINITY_TOKEN"
+	} else if server.Secret() != "" {
+		key = "KEY, one that trinity keys add has printed"
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
 		address = web.Reachable(at)

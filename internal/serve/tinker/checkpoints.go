@@ -57,8 +57,8 @@ func (s store) find(p tinker.Path) (*checkpoint, error) {
 }
 
 // write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on.
-func (s store) write(ctx context.Context, m *model, p tinker.Path, f facts) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, facts: f, Written: rand.Text(), path: p, dir: s.dirOf(p)}
+func (s *Server) write(ctx context.Context, m *model, p tinker.Path, f facts) (*checkpoint, error) {
+	c := &checkpoint{recipe: m.recipe, facts: f, Written: rand.Text(), path: p, dir: s.store.dirOf(p)}
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}
@@ -76,8 +76,14 @@ func (s store) write(ctx context.Context, m *model, p tinker.Path, f facts) (*ch
 			return err
 		}
 		c.Bytes = size
+		if err := s.fits(c); err != nil {
+			return err
+		}
 		return c.describe(temp)
 	})
+	if full := (*fullError)(nil); errors.As(err, &full) {
+		return nil, full
+	}
 	if err != nil {
 		return nil, &ownError{err}
 	}
@@ -115,7 +121,7 @@ func (s *Server) saveWeights(ctx context.Context, body []byte) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := s.store.write(ctx, m, p, f); err != nil {
+		if _, err := s.write(ctx, m, p, f); err != nil {
 			return nil, err
 		}
 		path := p.String()
@@ -137,7 +143,7 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, f)
+	c, err := s.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, f)
 	if err != nil {
 		return nil, err
 	}

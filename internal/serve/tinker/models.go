@@ -130,6 +130,9 @@ func (s *Server) newModel(
 	m.session, m.made = of, time.Now()
 	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
 	return s.submit(of.owner, m.id+":0", body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+		if err := s.hasRoom(of.owner); err != nil {
+			return err
+		}
 		err := s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
@@ -211,7 +214,7 @@ func (s *Server) getInfo(ctx context.Context, body []byte) (any, error) {
 	}, nil
 }
 
-// maxHeld bounds the requests of a model that wait, in bytes.
+// maxHeld bounds the requests of a key that wait, in bytes. The next one of a model has room always: the others wait for it.
 const maxHeld = 1 << 30
 
 // order takes a request of a model, which runs once those before it have run. A request whose run fails has used its number.
@@ -226,6 +229,7 @@ func (s *Server) order(
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", seq)
 	}
 	return s.submit(owner, fmt.Sprintf("%s:%d", m.id, seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+		held := s.held(owner)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
@@ -233,8 +237,8 @@ func (s *Server) order(
 			return missing("%s is gone: %v", m.id, m.ended)
 		case seq < m.next:
 			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", seq, m.id, m.next)
-		case m.bytes+len(body) > maxHeld:
-			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB of %s wait already", m.bytes>>20, m.id)}
+		case seq != m.next && held+len(body) > maxHeld:
+			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB of this key wait already", held>>20)}
 		}
 		f.waits = func() string { return m.waitsFor(seq) }
 		m.bytes += len(body)

@@ -4,8 +4,6 @@ package tinker
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,6 +52,7 @@ type Server struct {
 	tasks   chan func(context.Context)
 	compute chan struct{} // an element while something is trained
 	decoder *zstd.Decoder
+	keys    *keyring
 	linkKey []byte // signs links to archives
 
 	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
@@ -88,7 +87,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
 		tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1),
-		linkKey: []byte(rand.Text()), sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
+		keys: &keyring{dir: o.Dir, token: o.Token, say: o.Say}, linkKey: []byte(rand.Text()),
+		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
 	}
 	for _, b := range o.Bases {
 		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
@@ -191,22 +191,23 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.reply(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	guarded := web.Guard(mux, s.opts.Token, func(w http.ResponseWriter, status int, err error) {
-		s.reply(w, nil, &problem{status, err.Error()})
-	})
+	refuse := func(w http.ResponseWriter, status int, err error) { s.reply(w, nil, &problem{status, err.Error()}) }
+	local, keyed := web.Guard(mux, "", refuse), web.Guard(mux, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.opts.Token != "" && !s.isKnown(r) && !strings.HasPrefix(r.URL.Path, archivePath) { // links are signed
-			s.reply(w, nil, &problem{http.StatusUnauthorized, "the key is unknown: set TINKER_API_KEY to that of the service"})
+		owner, ok := s.keys.owner(r)
+		switch {
+		case ok:
+			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
+		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
+			s.reply(w, nil, &problem{http.StatusUnauthorized, "the key is unknown: set TINKER_API_KEY to a key of the service"})
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		if s.keys.needed() {
+			keyed.ServeHTTP(w, r)
+			return
+		}
+		local.ServeHTTP(w, r)
 	})
-}
-
-// isKnown reports whether a request has the token, as X-API-Key or as Bearer. It compares hashes in constant time.
-func (s *Server) isKnown(r *http.Request) bool {
-	got, want := sha256.Sum256([]byte(r.Header.Get("X-API-Key"))), sha256.Sum256([]byte(s.opts.Token))
-	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 || web.Authorized(r, s.opts.Token)
 }
 
 // body returns the body of a request, decompressed.

@@ -97,6 +97,15 @@ func (s *Server) end(id string) {
 	}
 }
 
+func (x *session) hasEnded() bool {
+	select {
+	case <-x.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // during returns a context that ends with the session, too.
 func (x *session) during(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
