@@ -73,7 +73,7 @@ func (s *Server) linked(r *http.Request) (*checkpoint, error) {
 	if err != nil {
 		return nil, bad("%v", err)
 	}
-	refused := &problem{http.StatusForbidden, "the link has expired or is not of this service: ask for the archive again"}
+	refused := &problem{status: http.StatusForbidden, text: "the link has expired or is not of this service: ask for the archive again"}
 	unix, err := strconv.ParseInt(r.URL.Query().Get("expires"), 10, 64)
 	if err != nil || time.Now().Unix() > unix {
 		return nil, refused

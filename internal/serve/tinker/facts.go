@@ -139,7 +139,7 @@ func (s *Server) readable(owner, text string) (*checkpoint, error) {
 func (s *Server) owned(owner string, p tinker.Path) (*checkpoint, error) {
 	c, err := s.readable(owner, p.String())
 	if err == nil && c.Owner != owner {
-		return nil, &problem{http.StatusForbidden, fmt.Sprintf("%s is another's: only who wrote it may change it", p)}
+		return nil, &problem{status: http.StatusForbidden, text: fmt.Sprintf("%s is another's: only who wrote it may change it", p)}
 	}
 	return c, err
 }
@@ -192,7 +192,7 @@ func (s *Server) copyWeights(ctx context.Context, in *tinker.CopyWeights, run st
 	c.Owner, c.Public, c.Time = ownerOf(ctx), false, time.Now().UTC()
 	c.Session = sessionFacts{Made: c.Time, Project: in.ProjectID}
 	if err := s.fits(c); err != nil {
-		return nil, &problem{http.StatusForbidden, err.Error()}
+		return nil, &problem{status: http.StatusForbidden, text: err.Error()}
 	}
 	if err := durable.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}

@@ -240,7 +240,7 @@ func (s *Server) hasRoom(owner string) error {
 		}
 	}
 	if limit > 0 && n >= limit {
-		return &problem{http.StatusForbidden, fmt.Sprintf(
+		return &problem{status: http.StatusForbidden, text: fmt.Sprintf(
 			"the key %s has %d models in memory, and may have no more: end a session, such as by ServiceClient.close()", owner, n)}
 	}
 	return nil

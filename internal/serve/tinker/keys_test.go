@@ -1,11 +1,14 @@
 package tinker
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // as returns a client of the same server with another key.
@@ -150,5 +153,85 @@ func TestLimitsOfKeys(t *testing.T) {
 	source := "tinker://" + id + "/weights/c0"
 	if status, out := ann.do("POST", "copy_weights", object{"source_path": source}); status != http.StatusForbidden {
 		t.Errorf("%d, %v", status, out)
+	}
+}
+
+// A key that has used its tokens is told so: its training waits, and its samples are to be asked for again.
+func TestAKeyHasUsedItsTokens(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir, o.Hold = dir, 20*time.Millisecond })
+	ann, bob := c.as(add(t, dir, Key{Name: "ann", TokensPerHour: leastCharge + 1})), c.as(add(t, dir, Key{Name: "bob"}))
+	made := ann.call("create_session", object{"type": "create_session"})
+	sampler := ann.call("create_sampling_session", object{
+		"session_id": made["session_id"], "sampling_session_seq_id": 0, "base_model": "tiny"})
+	in := object{"sampling_session_id": sampler["sampling_session_id"], "seq_id": 0, "prompt": encodedText(first),
+		"sampling_params": object{"max_tokens": 3}}
+	asample := func(in object) (int, string) {
+		body, _ := json.Marshal(in)
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/api/v1/asample", bytes.NewReader(body))
+		r.Header.Set("X-API-Key", ann.key)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode, resp.Header.Get("Retry-After")
+	}
+	if status, _ := asample(in); status != 200 {
+		t.Errorf("the first sample: %d", status)
+	}
+	ann.session = made["session_id"].(string)
+	c.server.train.mu.Lock()
+	c.server.train.paused("ann")
+	c.server.train.budgets["ann"].left = -1000
+	c.server.train.mu.Unlock()
+	body := object{"session_id": ann.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}}
+	waits := ann.call("create_model", body)
+	status, out := ann.do("POST", "retrieve_future", object{"request_id": waits["request_id"]})
+	if status != http.StatusRequestTimeout || out["queue_state"] != "paused_rate_limit" ||
+		!strings.HasPrefix(out["queue_state_reason"].(string), "the key ann has used its 65 tokens of an hour: more in 1") {
+		t.Errorf("%d, %v", status, out)
+	}
+	in["seq_id"] = 1
+	if status, after := asample(in); status != http.StatusTooManyRequests || len(after) < 3 {
+		t.Errorf("%d, after %s", status, after)
+	}
+	in["seq_id"] = 0
+	if status, _ := asample(in); status != 200 {
+		t.Errorf("what was asked before, again: %d", status)
+	}
+	for status := 0; status != http.StatusOK; {
+		status, _ = bob.do("POST", "retrieve_future", object{"request_id": bob.begun()})
+	}
+}
+
+// begun asks for a model and returns the number of the request.
+func (c *client) begun() any {
+	if c.session == "" {
+		c.session = c.call("create_session", object{"type": "create_session"})["session_id"].(string)
+	}
+	return c.call("create_model", object{
+		"session_id": c.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}})["request_id"]
+}
+
+// Two models that take turns by slices have the bits of each alone.
+func TestTurnsDoNotChangeWhatAModelLearns(t *testing.T) {
+	c := serve(t, nil)
+	many := slices.Repeat([][]int32{slices.Repeat([]int32{1, 2, 3, 4, 5, 6, 7, 8}, 5), slices.Repeat([]int32{9, 4, 2, 7}, 9)}, 4)
+	learn := func(id string) func() string {
+		passes, step := c.send(request(id, 1, "cross_entropy", many...)), c.step(id, 2)
+		after := c.send(request(id, 3, "cross_entropy", many...))
+		return func() string {
+			before, _ := c.output(passes)
+			c.must(step)
+			lps, _ := c.output(after)
+			return fmt.Sprint(before, lps)
+		}
+	}
+	alone := learn(c.model(0))()
+	one, two := c.model(1), c.model(2)
+	first, second := learn(one), learn(two)
+	if first() != alone || second() != alone {
+		t.Error("together they learn something else")
 	}
 }

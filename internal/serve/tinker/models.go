@@ -28,6 +28,7 @@ type model struct {
 	trainer engine.Trainer    // nil until it is open; the loop alone uses it, and the next two
 	spoilt  string            // why the gradient is not what the client wanted; "" if it is
 	pending bool              // there is a gradient that no step has used
+	turn    *turn             // at computing; nil while others have theirs
 
 	wake  chan struct{} // gets an element when a request has come
 	mu    sync.Mutex
@@ -136,7 +137,7 @@ func (s *Server) newModel(
 		err := s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
-			err := s.alone(ctx, func() (err error) {
+			err := s.alone(ctx, m, func() (err error) {
 				m.trainer, err = open(ctx)
 				return err
 			})
@@ -154,15 +155,34 @@ func (s *Server) newModel(
 	})
 }
 
-// alone runs what trains, or takes memory for it, while nothing else does.
-func (s *Server) alone(ctx context.Context, do func() error) error {
-	select {
-	case s.compute <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// leastCharge is what a turn costs that computes no slice, such as a step or a checkpoint, in tokens.
+const leastCharge = 64
+
+// alone runs what trains a model, or takes memory for it, while nothing else does. The loop of the model alone calls it.
+func (s *Server) alone(ctx context.Context, m *model, do func() error) (err error) {
+	if m.turn == nil {
+		m.turn, err = s.train.enter(ctx, m.session.owner, m.id, 1)
+	} else {
+		err = m.turn.yield(ctx)
 	}
-	defer func() { <-s.compute }()
-	return do()
+	if err != nil {
+		m.turn = nil
+		return err
+	}
+	m.turn.charge(leastCharge)
+	err = do()
+	if ctx.Err() != nil || !m.isReady() { // or else it waits for its next turn from now on
+		m.turn.leave()
+		m.turn = nil
+	}
+	return err
+}
+
+// isReady reports whether the next request has come.
+func (m *model) isReady() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held[m.next] != nil
 }
 
 // remove ends a model, whose requests fail.
@@ -177,6 +197,9 @@ func (s *Server) remove(m *model, because error) {
 	}
 	clear(m.held)
 	m.mu.Unlock()
+	if m.turn != nil {
+		m.turn.leave()
+	}
 	if m.trainer != nil {
 		if err := m.trainer.Close(); err != nil {
 			s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
@@ -238,7 +261,7 @@ func (s *Server) order(
 		case seq < m.next:
 			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", seq, m.id, m.next)
 		case seq != m.next && held+len(body) > maxHeld:
-			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB of this key wait already", held>>20)}
+			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("requests of %d MiB of this key wait already", held>>20)}
 		}
 		f.waits = func() string { return m.waitsFor(seq) }
 		m.bytes += len(body)
@@ -294,7 +317,7 @@ func (m *model) loop(ctx context.Context, s *Server) {
 			continue
 		}
 		var result any
-		err := s.alone(ctx, func() (err error) {
+		err := s.alone(ctx, m, func() (err error) {
 			result, err = j.run(ctx)
 			return err
 		})

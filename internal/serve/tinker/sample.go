@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -126,6 +127,9 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 		reply.SampleSequenceIDs = append(reply.SampleSequenceIDs, fmt.Sprintf("%s:%d", id, i))
 	}
 	return s.submit(owner, id, body, reply, func(f *future) error {
+		if err := x.hasRoom(in.NumSamples); err != nil {
+			return err
+		}
 		return s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
@@ -142,6 +146,20 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	})
 }
 
+// maxWaiting bounds the sequences of a key that wait for the sampler of a base.
+const maxWaiting = 4096
+
+// hasRoom returns an error if the key of a sampler has no tokens left, or too many sequences wait. The SDK asks again by itself.
+func (x *sampler) hasRoom(samples int) error {
+	if wait, why := x.base.queue.pause(x.owner); wait > 0 {
+		return &problem{http.StatusTooManyRequests, why, wait}
+	}
+	if waiting := x.base.queue.units(x.owner); waiting > 0 && waiting+samples > maxWaiting {
+		return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("%d sequences of this key wait to be sampled", waiting)}
+	}
+	return nil
+}
+
 // sample returns the samples of a request, with the log-probabilities of its prompt if it asks for them.
 func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Samples, error) {
 	prompt, err := in.Prompt.Tokens()
@@ -152,6 +170,12 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 	if err != nil {
 		return nil, err
 	}
+	t, err := x.base.queue.enter(ctx, x.owner, x.id, in.NumSamples)
+	if err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	t.charge(len(prompt))
 	name, leave, err := x.base.shelf.use(ctx, x.adapter)
 	if err != nil {
 		return nil, err
@@ -164,6 +188,7 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 	}
 	out := &tinker.Samples{CachedPrompt: int32(completions[0].Reused)}
 	for _, c := range completions {
+		t.charge(len(c.Tokens))
 		q := tinker.Sequence{ReachedLength: c.FinishReason == "length", Tokens: c.Tokens, Logprobs: c.Logprobs}
 		if in.TopSampleLogprobs > 0 {
 			q.Top = top(c.TopLogprobs, in.TopSampleLogprobs)

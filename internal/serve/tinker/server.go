@@ -2,11 +2,13 @@
 package tinker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,8 +36,10 @@ type Base struct {
 	// MicroTokens is how many tokens a trainer computes at once.
 	MicroTokens int
 	Sampler     Sampler
+	Sequences   int // that the sampler samples at once; 0 is usualSequences
 
-	shelf shelf // of the sampler's adapters
+	shelf shelf  // of the sampler's adapters
+	queue *queue // of the sampler, whose units are sequences
 }
 
 // Sampler samples from a base, and from adapters that it loads.
@@ -50,7 +54,7 @@ type Server struct {
 	store   store
 	bases   map[string]*Base
 	tasks   chan func(context.Context)
-	compute chan struct{} // an element while something is trained
+	train   *queue // for what trains, or takes memory for it: one at a time
 	decoder *zstd.Decoder
 	keys    *keyring
 	linkKey []byte // signs links to archives
@@ -78,6 +82,9 @@ type Options struct {
 // maxBody bounds the body of a request, before and after decompression, in bytes.
 const maxBody = 256 << 20
 
+// usualSequences is how many sequences a sampler samples at once unless its base says otherwise.
+const usualSequences = 64
+
 // New returns a server.
 func New(o Options) (*Server, error) {
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecoderConcurrency(1))
@@ -86,11 +93,14 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
-		tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1),
-		keys: &keyring{dir: o.Dir, token: o.Token, say: o.Say}, linkKey: []byte(rand.Text()),
+		tasks: make(chan func(context.Context)),
+		keys:  &keyring{dir: o.Dir, token: o.Token, say: o.Say}, linkKey: []byte(rand.Text()),
 		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
 	}
+	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
+	s.train = newQueue(a, 1)
 	for _, b := range o.Bases {
+		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
 		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.bases[b.Name] = b
 	}
@@ -130,26 +140,27 @@ func (s *Server) start(ctx context.Context, task func(context.Context)) error {
 type problem struct {
 	status int
 	text   string
+	after  time.Duration // when to ask again; 0 is soon
 }
 
 func (p *problem) Error() string { return p.text }
 
 func bad(format string, args ...any) error {
-	return &problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
 }
 
 func missing(format string, args ...any) error {
-	return &problem{http.StatusNotFound, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusNotFound, text: fmt.Sprintf(format, args...)}
 }
 
 // gone is about what was there.
 func gone(format string, args ...any) error {
-	return &problem{http.StatusGone, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusGone, text: fmt.Sprintf(format, args...)}
 }
 
 // conflict is about a number or a name that stands for something else already.
 func conflict(format string, args ...any) error {
-	return &problem{http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusUnprocessableEntity, text: fmt.Sprintf(format, args...)}
 }
 
 // Handler returns the handler of all calls, below /api/v1/.
@@ -191,7 +202,9 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.reply(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	refuse := func(w http.ResponseWriter, status int, err error) { s.reply(w, nil, &problem{status, err.Error()}) }
+	refuse := func(w http.ResponseWriter, status int, err error) {
+		s.reply(w, nil, &problem{status: status, text: err.Error()})
+	}
 	local, keyed := web.Guard(mux, "", refuse), web.Guard(mux, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		owner, ok := s.keys.owner(r)
@@ -199,7 +212,7 @@ func (s *Server) Handler() http.Handler {
 		case ok:
 			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
 		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
-			s.reply(w, nil, &problem{http.StatusUnauthorized, "the key is unknown: set TINKER_API_KEY to a key of the service"})
+			s.reply(w, nil, &problem{status: http.StatusUnauthorized, text: "the key is unknown: set TINKER_API_KEY to a key of the service"})
 			return
 		}
 		if s.keys.needed() {
@@ -214,7 +227,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, status, err := web.Body(w, r, maxBody)
 	if err != nil {
-		return nil, &problem{status, err.Error()}
+		return nil, &problem{status: status, text: err.Error()}
 	}
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":
@@ -241,8 +254,11 @@ func (s *Server) reply(w http.ResponseWriter, reply any, err error) {
 		status = http.StatusRequestTimeout
 	}
 	if err != nil {
-		p := &problem{http.StatusInternalServerError, err.Error()}
+		p := &problem{status: http.StatusInternalServerError, text: err.Error()}
 		errors.As(err, &p)
+		if p.after > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(p.after.Seconds())+1))
+		}
 		status, reply = p.status, map[string]string{"detail": p.text}
 	}
 	_ = web.WriteJSON(w, status, reply)
