@@ -22,37 +22,30 @@ const linkLife = time.Hour
 
 // archives adds the downloads of checkpoints. The first call answers with a link that is signed, which needs no key: 302, as
 // the SDK below 0.37 wants it.
-func (s *Server) archives(mux *http.ServeMux) {
+func (s *store) archives(mux *http.ServeMux) {
 	const one = "/{run}/{kind}/{name}"
-	mux.HandleFunc("GET /api/v1/training_runs/{run}/checkpoints/{kind}/{name}/archive", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /api/v1/"+oneCheckpoint+"/archive", func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.readable(ownerOf(r.Context()), pathOf(r).String())
 		if err != nil {
-			s.reply(w, nil, err)
+			answer(w, nil, err)
 			return
 		}
 		ends := time.Now().Add(linkLife)
-		scheme := "http"
-		if r.TLS != nil {
-			scheme = "https"
-		}
-		link := url.URL{
-			Scheme: scheme, Host: r.Host, Path: archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name,
-			RawQuery: url.Values{"expires": {strconv.FormatInt(ends.Unix(), 10)}, "signature": {s.sign(c, ends)}}.Encode(),
-		}
+		query := url.Values{"expires": {strconv.FormatInt(ends.Unix(), 10)}, "signature": {s.sign(c, ends)}}
+		link := "http://" + r.Host + archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name + "?" + query.Encode()
 		w.Header().Set("Expires", ends.UTC().Format(http.TimeFormat))
-		http.Redirect(w, r, link.String(), http.StatusFound)
+		http.Redirect(w, r, link, http.StatusFound)
 	})
 	mux.HandleFunc("GET "+archivePath[:len(archivePath)-1]+one, func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.linked(r)
 		if err != nil {
-			s.reply(w, nil, err)
+			answer(w, nil, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/gzip")
 		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", c.path.Name+".tar.gz"))
 		if err := c.archive(w); err != nil {
-			s.opts.Say(fmt.Sprintf("the archive of %s: %v", c.path, err))
-			panic(http.ErrAbortHandler) // the client must not take half an archive for one
+			panic(http.ErrAbortHandler) // the client must not take half an archive for a whole one
 		}
 	})
 }
@@ -61,14 +54,14 @@ func (s *Server) archives(mux *http.ServeMux) {
 const archivePath = "/api/v1/archives/"
 
 // sign returns the signature of a link to what a checkpoint is now.
-func (s *Server) sign(c *checkpoint, ends time.Time) string {
+func (s *store) sign(c *checkpoint, ends time.Time) string {
 	h := hmac.New(sha256.New, s.linkKey)
 	fmt.Fprintf(h, "%s\n%s\n%d", c.path, c.Written, ends.Unix())
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
 // linked returns the checkpoint of a link that is good.
-func (s *Server) linked(r *http.Request) (*checkpoint, error) {
+func (s *store) linked(r *http.Request) (*checkpoint, error) {
 	p, err := tinker.ParsePath(pathOf(r).String())
 	if err != nil {
 		return nil, bad("%v", err)
@@ -78,7 +71,7 @@ func (s *Server) linked(r *http.Request) (*checkpoint, error) {
 	if err != nil || time.Now().Unix() > unix {
 		return nil, refused
 	}
-	c, err := s.store.find(p)
+	c, err := s.find(p)
 	if err != nil || !hmac.Equal([]byte(s.sign(c, time.Unix(unix, 0))), []byte(r.URL.Query().Get("signature"))) {
 		return nil, refused
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -20,11 +21,21 @@ import (
 const madeName = "tinker.json"
 
 // store is the directory of all checkpoints.
-type store string
+type store struct {
+	dir     string
+	limits  func(owner string) Key
+	linkKey []byte // signs links to archives
+
+	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
+}
+
+func newStore(dir string, limits func(owner string) Key) *store {
+	return &store{dir: dir, limits: limits, linkKey: []byte(rand.Text())}
+}
 
 // dirOf returns the directory of a checkpoint. The colons of a run's id are no part of a file's name everywhere.
-func (s store) dirOf(p tinker.Path) string {
-	return filepath.Join(string(s), strings.ReplaceAll(p.Run, ":", "_"), p.Kind, p.Name)
+func (s *store) dirOf(p tinker.Path) string {
+	return filepath.Join(s.dir, strings.ReplaceAll(p.Run, ":", "_"), p.Kind, p.Name)
 }
 
 // checkpoint is a checkpoint that is there.
@@ -41,7 +52,7 @@ type checkpoint struct {
 func (c *checkpoint) key() string { return c.path.String() + "#" + c.Written }
 
 // find returns the checkpoint at a path.
-func (s store) find(p tinker.Path) (*checkpoint, error) {
+func (s *store) find(p tinker.Path) (*checkpoint, error) {
 	c := &checkpoint{path: p, dir: s.dirOf(p)}
 	data, err := os.ReadFile(filepath.Join(c.dir, madeName))
 	switch {
@@ -57,8 +68,8 @@ func (s store) find(p tinker.Path) (*checkpoint, error) {
 }
 
 // write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on.
-func (s *Server) write(ctx context.Context, m *model, p tinker.Path, f facts) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, facts: f, Written: rand.Text(), path: p, dir: s.store.dirOf(p)}
+func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts) (*checkpoint, error) {
+	c := &checkpoint{recipe: m.recipe, facts: f, Written: rand.Text(), path: p, dir: s.dirOf(p)}
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}
@@ -121,7 +132,7 @@ func (s *Server) saveWeights(ctx context.Context, body []byte) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := s.write(ctx, m, p, f); err != nil {
+		if _, err := s.store.write(ctx, m, p, f); err != nil {
 			return nil, err
 		}
 		path := p.String()
@@ -143,7 +154,7 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, f)
+	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, f)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +200,8 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe, about: texts(in.UserMetadata)}, body, func(ctx context.Context) (engine.Trainer, error) {
+	made := &model{id: id, base: b, recipe: c.recipe, about: texts(in.UserMetadata)}
+	return s.newModel(ctx, session, made, body, func(ctx context.Context) (engine.Trainer, error) {
 		return c.open(ctx, b, in.Optimizer)
 	}, map[string]string{"path": in.Path, "model_id": id, "type": "load_weights"})
 }
@@ -199,7 +211,7 @@ func (s *Server) loadable(owner string, in *tinker.LoadWeights) (*checkpoint, *B
 	if in.AccessToken != "" {
 		return nil, nil, noAccessTokens
 	}
-	c, err := s.readable(owner, in.Path)
+	c, err := s.store.readable(owner, in.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -236,7 +248,7 @@ func (s *Server) weightsInfo(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, err := s.readable(ownerOf(ctx), in.Path)
+	c, err := s.store.readable(ownerOf(ctx), in.Path)
 	if err != nil {
 		return nil, err
 	}

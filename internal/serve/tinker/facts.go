@@ -2,7 +2,6 @@ package tinker
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,9 +97,9 @@ func (c *checkpoint) listed() tinker.Checkpoint {
 
 // all returns the checkpoints that are there, the newest first, with those of sampling sessions. What cannot be read is no
 // checkpoint.
-func (s store) all() []*checkpoint {
+func (s *store) all() []*checkpoint {
 	var all []*checkpoint
-	files, _ := filepath.Glob(filepath.Join(string(s), "*", "*", "*", madeName)) // the pattern is well formed
+	files, _ := filepath.Glob(filepath.Join(s.dir, "*", "*", "*", madeName)) // the pattern is well formed
 	for _, file := range files {
 		rest, name := filepath.Split(filepath.Dir(file))
 		rest, kind := filepath.Split(filepath.Clean(rest))
@@ -116,19 +115,19 @@ func (s store) all() []*checkpoint {
 }
 
 // named returns the checkpoints of clients that an owner has or, if accessible, may read.
-func (s *Server) named(owner string, accessible bool) []*checkpoint {
-	return slices.DeleteFunc(s.store.all(), func(c *checkpoint) bool {
+func (s *store) named(owner string, accessible bool) []*checkpoint {
+	return slices.DeleteFunc(s.all(), func(c *checkpoint) bool {
 		return c.path.Kind == ofSessions || c.Owner != owner && !(accessible && c.Public)
 	})
 }
 
 // readable returns a checkpoint that an owner may read.
-func (s *Server) readable(owner, text string) (*checkpoint, error) {
+func (s *store) readable(owner, text string) (*checkpoint, error) {
 	p, err := tinker.ParsePath(text)
 	if err != nil {
 		return nil, bad("%v", err)
 	}
-	c, err := s.store.find(p)
+	c, err := s.find(p)
 	if err == nil && c.Owner != owner && !c.Public {
 		return nil, missing("there is no checkpoint %s", p)
 	}
@@ -136,7 +135,7 @@ func (s *Server) readable(owner, text string) (*checkpoint, error) {
 }
 
 // owned returns a checkpoint that an owner has.
-func (s *Server) owned(owner string, p tinker.Path) (*checkpoint, error) {
+func (s *store) owned(owner string, p tinker.Path) (*checkpoint, error) {
 	c, err := s.readable(owner, p.String())
 	if err == nil && c.Owner != owner {
 		return nil, &problem{status: http.StatusForbidden, text: fmt.Sprintf("%s is another's: only who wrote it may change it", p)}
@@ -145,7 +144,7 @@ func (s *Server) owned(owner string, p tinker.Path) (*checkpoint, error) {
 }
 
 // change changes what a checkpoint of an owner says of itself.
-func (s *Server) change(owner string, p tinker.Path, edit func(*facts)) error {
+func (s *store) change(owner string, p tinker.Path, edit func(*facts)) error {
 	s.describing.Lock()
 	defer s.describing.Unlock()
 	c, err := s.owned(owner, p)
@@ -156,9 +155,20 @@ func (s *Server) change(owner string, p tinker.Path, edit func(*facts)) error {
 	return c.describe(c.dir)
 }
 
+// delete removes a checkpoint of an owner.
+func (s *store) delete(owner string, p tinker.Path) error {
+	s.describing.Lock()
+	defer s.describing.Unlock()
+	c, err := s.owned(owner, p)
+	if err != nil {
+		return err
+	}
+	return durable.RemoveDir(c.dir)
+}
+
 // expire removes the checkpoints whose time has passed.
-func (s *Server) expire(now time.Time) {
-	for _, c := range s.store.all() {
+func (s *store) expire(now time.Time, say func(string)) {
+	for _, c := range s.all() {
 		if c.Expires == nil || now.Before(*c.Expires) {
 			continue
 		}
@@ -166,7 +176,7 @@ func (s *Server) expire(now time.Time) {
 		err := durable.RemoveDir(c.dir)
 		s.describing.Unlock()
 		if err != nil {
-			s.opts.Say(fmt.Sprintf("%s has expired, and stays: %v", c.path, err))
+			say(fmt.Sprintf("%s has expired, and stays: %v", c.path, err))
 		}
 	}
 }
@@ -174,22 +184,22 @@ func (s *Server) expire(now time.Time) {
 // noAccessTokens refuses what the hosted service has for checkpoints of other accounts.
 var noAccessTokens = bad("weights_access_token is not in this version: publish the checkpoint, and every key may read it")
 
-// copyWeights copies a checkpoint into a run of its own. The files are shared. The same call again, by its
+// copy copies a checkpoint into a run of its own. The files are shared. The same call again, by its
 // X-Idempotency-Key, gives the same copy.
-func (s *Server) copyWeights(ctx context.Context, in *tinker.CopyWeights, run string) (*checkpoint, error) {
-	from, err := s.readable(ownerOf(ctx), in.SourcePath)
+func (s *store) copy(owner string, in *tinker.CopyWeights, run string) (*checkpoint, error) {
+	from, err := s.readable(owner, in.SourcePath)
 	if err != nil {
 		return nil, err
 	}
 	p := tinker.Path{Run: run, Kind: from.path.Kind, Name: from.path.Name}
-	c := &checkpoint{recipe: from.recipe, facts: from.facts, Written: from.Written, path: p, dir: s.store.dirOf(p)}
+	c := &checkpoint{recipe: from.recipe, facts: from.facts, Written: from.Written, path: p, dir: s.dirOf(p)}
 	if c.Expires, err = expiry(in.TTLSeconds); err != nil {
 		return nil, err
 	}
-	if there, err := s.store.find(p); err == nil {
+	if there, err := s.find(p); err == nil {
 		return there, nil
 	}
-	c.Owner, c.Public, c.Time = ownerOf(ctx), false, time.Now().UTC()
+	c.Owner, c.Public, c.Time = owner, false, time.Now().UTC()
 	c.Session = sessionFacts{Made: c.Time, Project: in.ProjectID}
 	if err := s.fits(c); err != nil {
 		return nil, &problem{status: http.StatusForbidden, text: err.Error()}

@@ -86,7 +86,7 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 		return f.result, nil
 	case <-timer.C:
 		again := &tinker.TryAgain{Type: "try_again", RequestID: in.RequestID, QueueState: "active"}
-		if wait, why := s.train.pause(f.owner); wait > 0 {
+		if wait, why := s.train.account.pause(f.owner); wait > 0 {
 			again.QueueState, again.QueueStateReason = "paused_rate_limit", why
 		} else if f.waits != nil {
 			again.QueueStateReason = f.waits()

@@ -107,7 +107,7 @@ func editKeys(ctx context.Context, dir string, edit func([]Key) ([]Key, error)) 
 // DiskUsed returns the bytes of the checkpoints of each key.
 func DiskUsed(dir string) map[string]int64 {
 	used := map[string]int64{}
-	for _, c := range store(dir).all() {
+	for _, c := range newStore(dir, nil).all() {
 		used[c.Owner] += c.Bytes
 	}
 	return used
@@ -206,19 +206,20 @@ func (s *Server) Secret() string {
 }
 
 // fits returns an error if a checkpoint of so many bytes is more than the disk of its owner's key.
-func (s *Server) fits(c *checkpoint) error {
-	limit := s.keys.limits(c.Owner).Disk
+func (s *store) fits(c *checkpoint) error {
+	limit := s.limits(c.Owner).Disk
 	if limit == 0 {
 		return nil
 	}
 	used := c.Bytes
-	for _, other := range s.store.all() {
+	for _, other := range s.all() {
 		if other.Owner == c.Owner && other.path != c.path {
 			used += other.Bytes
 		}
 	}
 	if used > limit {
-		return &fullError{fmt.Sprintf("the checkpoints of the key %s would take %.3f GiB, and it may have %.3f: delete some, or save with ttl_seconds",
+		return &fullError{fmt.Sprintf(
+			"the checkpoints of the key %s would take %.3f GiB, and it may have %.3f: delete some, or save with ttl_seconds",
 			c.Owner, gib(used), gib(limit))}
 	}
 	return nil
@@ -231,24 +232,24 @@ type fullError struct{ text string }
 
 func (e *fullError) Error() string { return e.text }
 
-// hasRoom returns an error if a key has as many models in memory as it may. The mutex is held.
-func (s *Server) hasRoom(owner string) error {
-	limit, n := s.keys.limits(owner).Models, 0
-	for _, m := range s.models {
-		if m.session.owner == owner && !m.session.hasEnded() {
+// hasRoom returns an error if a key has as many models in memory as it may.
+func (k Key) hasRoom(models map[string]*model) error {
+	n := 0
+	for _, m := range models {
+		if m.session.owner == k.Name && !m.session.hasEnded() {
 			n++
 		}
 	}
-	if limit > 0 && n >= limit {
+	if k.Models > 0 && n >= k.Models {
 		return &problem{status: http.StatusForbidden, text: fmt.Sprintf(
-			"the key %s has %d models in memory, and may have no more: end a session, such as by ServiceClient.close()", owner, n)}
+			"the key %s has %d models in memory, and may have no more: end a session, such as by ServiceClient.close()", k.Name, n)}
 	}
 	return nil
 }
 
-// held returns the bytes of the requests of an owner that wait. The mutex is held.
-func (s *Server) held(owner string) (sum int) {
-	for _, m := range s.models {
+// heldBy returns the bytes of the requests of an owner that wait.
+func heldBy(owner string, models map[string]*model) (sum int) {
+	for _, m := range models {
 		if m.session.owner == owner {
 			m.mu.Lock()
 			sum += m.bytes

@@ -119,7 +119,8 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if lora.Seed != nil {
 		seed = uint64(*lora.Seed)
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}, body, func(ctx context.Context) (engine.Trainer, error) {
+	made := &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}
+	return s.newModel(ctx, session, made, body, func(ctx context.Context) (engine.Trainer, error) {
 		return b.Open(ctx, m.lora(), seed)
 	}, map[string]string{"model_id": id, "type": "create_model"})
 }
@@ -131,7 +132,7 @@ func (s *Server) newModel(
 	m.session, m.made = of, time.Now()
 	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
 	return s.submit(of.owner, m.id+":0", body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		if err := s.hasRoom(of.owner); err != nil {
+		if err := s.keys.limits(of.owner).hasRoom(s.models); err != nil {
 			return err
 		}
 		err := s.start(ctx, func(ctx context.Context) {
@@ -252,7 +253,7 @@ func (s *Server) order(
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", seq)
 	}
 	return s.submit(owner, fmt.Sprintf("%s:%d", m.id, seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		held := s.held(owner)
+		held := heldBy(owner, s.models)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {

@@ -147,11 +147,11 @@ func TestCheckpointsEnd(t *testing.T) {
 		t.Errorf("%d, %v", status, out)
 	}
 	c.got("PUT", at+"/weights/kept/ttl", object{"ttl_seconds": nil})
-	c.server.expire(time.Now().Add(time.Hour - time.Minute))
+	c.server.store.expire(time.Now().Add(time.Hour-time.Minute), func(line string) { t.Error(line) })
 	if got := names(c.got("GET", at, nil), "checkpoints", "checkpoint_id"); len(got) != 2 {
 		t.Errorf("before the time: %v", got)
 	}
-	c.server.expire(time.Now().Add(time.Hour + time.Minute))
+	c.server.store.expire(time.Now().Add(time.Hour+time.Minute), func(line string) { t.Error(line) })
 	if got := names(c.got("GET", at, nil), "checkpoints", "checkpoint_id"); !slices.Equal(got, []string{"weights/kept"}) {
 		t.Errorf("after it: %v", got)
 	}

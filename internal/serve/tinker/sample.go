@@ -42,7 +42,7 @@ func (s *Server) samplerFor(owner, id, baseModel, path string) (*sampler, error)
 		b, err := s.baseOf(baseModel)
 		return &sampler{id: id, owner: owner, base: b}, err
 	}
-	c, err := s.readable(owner, path)
+	c, err := s.store.readable(owner, path)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ const maxWaiting = 4096
 
 // hasRoom returns an error if the key of a sampler has no tokens left, or too many sequences wait. The SDK asks again by itself.
 func (x *sampler) hasRoom(samples int) error {
-	if wait, why := x.base.queue.pause(x.owner); wait > 0 {
+	if wait, why := x.base.queue.account.pause(x.owner); wait > 0 {
 		return &problem{http.StatusTooManyRequests, why, wait}
 	}
 	if waiting := x.base.queue.units(x.owner); waiting > 0 && waiting+samples > maxWaiting {

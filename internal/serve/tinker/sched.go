@@ -115,7 +115,7 @@ func (a *account) pause(key string) (wait time.Duration, why string) {
 
 // queue gives turns at something that has room for so many units at once.
 type queue struct {
-	*account
+	account *account
 	room    int
 	free    int
 	waiting []*turn
@@ -137,9 +137,9 @@ type turn struct {
 
 // ask asks for a turn of a part of a key.
 func (q *queue) ask(key, part string, units int) *turn {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	k := q.keys.join(key)
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	k := q.account.keys.join(key)
 	t := &turn{q: q, keyName: key, key: k, part: k.join(part), units: min(units, q.room)}
 	q.put(t)
 	return t
@@ -153,8 +153,8 @@ func (q *queue) enter(ctx context.Context, key, part string, units int) (*turn, 
 
 // put makes a turn wait. The mutex is held.
 func (q *queue) put(t *turn) {
-	q.turns++
-	t.came, t.given = q.turns, make(chan struct{})
+	q.account.turns++
+	t.came, t.given = q.account.turns, make(chan struct{})
 	q.waiting = append(q.waiting, t)
 	q.give()
 }
@@ -164,7 +164,7 @@ func (q *queue) give() {
 	for len(q.waiting) > 0 {
 		next, wait := -1, time.Duration(0)
 		for i, t := range q.waiting {
-			if d := q.paused(t.keyName); d > 0 {
+			if d := q.account.paused(t.keyName); d > 0 {
 				if wait == 0 || d < wait {
 					wait = d
 				}
@@ -174,7 +174,7 @@ func (q *queue) give() {
 		}
 		if next < 0 && !q.isTimed {
 			q.isTimed = true
-			q.after(wait, q.look)
+			q.account.after(wait, q.look)
 		}
 		if next < 0 || q.waiting[next].units > q.free {
 			return
@@ -182,16 +182,16 @@ func (q *queue) give() {
 		t := q.waiting[next]
 		q.waiting = slices.Delete(q.waiting, next, next+1)
 		q.free -= t.units
-		q.turns++
-		t.key.served, t.part.served, t.isGiven = q.turns, q.turns, true
+		q.account.turns++
+		t.key.served, t.part.served, t.isGiven = q.account.turns, q.account.turns, true
 		close(t.given)
 	}
 }
 
 // look gives turns to keys that were paused.
 func (q *queue) look() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
 	q.isTimed = false
 	q.give()
 }
@@ -227,19 +227,19 @@ func (t *turn) wait(ctx context.Context) error {
 // charge counts tokens that the turn computes.
 func (t *turn) charge(tokens int) {
 	q := t.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
 	t.key.had += int64(tokens)
 	t.part.had += int64(tokens)
-	if q.paused(t.keyName); q.budgets[t.keyName] != nil {
-		q.budgets[t.keyName].left -= float64(tokens)
+	if q.account.paused(t.keyName); q.account.budgets[t.keyName] != nil {
+		q.account.budgets[t.keyName].left -= float64(tokens)
 	}
 }
 
 // again asks for the next turn at the end of this one.
 func (t *turn) again() {
-	t.q.mu.Lock()
-	defer t.q.mu.Unlock()
+	t.q.account.mu.Lock()
+	defer t.q.account.mu.Unlock()
 	t.q.free += t.units
 	t.isGiven = false
 	t.q.put(t)
@@ -254,8 +254,8 @@ func (t *turn) yield(ctx context.Context) error {
 // leave ends the turn, also one that is still waited for. The second time it does nothing.
 func (t *turn) leave() {
 	q := t.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
 	at := slices.Index(q.waiting, t)
 	switch {
 	case t.isGiven:
@@ -273,8 +273,8 @@ func (t *turn) leave() {
 
 // units returns the units that turns of a key wait for.
 func (q *queue) units(key string) (sum int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
 	for _, t := range q.waiting {
 		if t.keyName == key {
 			sum += t.units

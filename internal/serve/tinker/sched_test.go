@@ -175,16 +175,17 @@ func TestOldUseIsForgotten(t *testing.T) {
 // A key with so many tokens an hour has an hour's at once, and then what comes with time. Others do not wait for it.
 func TestTokensOfAnHour(t *testing.T) {
 	b := newBench(36_000) // 10 a second, and the clock has 1000 tokens a second
-	bounded, free := &worker{key: "bounded", part: "1", slice: between(1, 100, 100)}, &worker{key: "free", part: "1", slice: between(2, 100, 100)}
+	slice := between(1, 100, 100)
+	bounded, free := &worker{key: "bounded", part: "1", slice: slice}, &worker{key: "free", part: "1", slice: slice}
 	b.run(100_000, bounded, free)
 	if bounded.had < 36_000 || bounded.had > 37_500 {
 		t.Errorf("it has had %d", bounded.had)
 	}
-	wait, why := b.q.pause("bounded")
+	wait, why := b.q.account.pause("bounded")
 	if want := "the key bounded has used its 36000 tokens of an hour: more in "; wait <= 0 || wait > time.Minute || why[:len(want)] != want {
 		t.Errorf("%v, %s", wait, why)
 	}
-	if wait, _ := b.q.pause("free"); wait != 0 {
+	if wait, _ := b.q.account.pause("free"); wait != 0 {
 		t.Errorf("free waits %v", wait)
 	}
 	b.now = b.now.Add(30 * time.Minute)
@@ -215,7 +216,7 @@ func TestTurnsEnd(t *testing.T) {
 	one.leave()
 	all.leave()
 	all.leave()
-	if q.free != 4 || q.keys.parts["ann"].busy+q.keys.parts["bob"].busy+q.keys.parts["carl"].busy != 0 {
+	if q.free != 4 || q.account.keys.parts["ann"].busy+q.account.keys.parts["bob"].busy+q.account.keys.parts["carl"].busy != 0 {
 		t.Errorf("%d free", q.free)
 	}
 }

@@ -53,8 +53,8 @@ func TestSDK(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, errs.String())
 	}
-	const path, begin, end = "../../../docs/reference/tinker.md", "<!-- sdk: written by go test ./internal/serve/tinker -run SDK -update -->\n",
-		"<!-- end -->\n"
+	const path, end = "../../../docs/reference/tinker.md", "<!-- end -->\n"
+	const begin = "<!-- sdk: written by go test ./internal/serve/tinker -run SDK -update -->\n"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ package tinker
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -51,15 +50,12 @@ type Sampler interface {
 // Server answers the Tinker API. Its computations run while Run does.
 type Server struct {
 	opts    Options
-	store   store
+	store   *store
 	bases   map[string]*Base
 	tasks   chan func(context.Context)
 	train   *queue // for what trains, or takes memory for it: one at a time
 	decoder *zstd.Decoder
 	keys    *keyring
-	linkKey []byte // signs links to archives
-
-	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -92,11 +88,11 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
-		tasks: make(chan func(context.Context)),
-		keys:  &keyring{dir: o.Dir, token: o.Token, say: o.Say}, linkKey: []byte(rand.Text()),
+		opts: o, bases: map[string]*Base{}, decoder: decoder, tasks: make(chan func(context.Context)),
 		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
+		keys: &keyring{dir: o.Dir, token: o.Token, say: o.Say},
 	}
+	s.store = newStore(o.Dir, s.keys.limits)
 	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
 	s.train = newQueue(a, 1)
 	for _, b := range o.Bases {
@@ -110,7 +106,7 @@ func New(o Options) (*Server, error) {
 // Run computes what clients ask for until ctx ends, and closes all trainers.
 func (s *Server) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
-	tasks.Go(func() { s.expire(time.Now()) })
+	tasks.Go(func() { s.store.expire(time.Now(), s.opts.Say) })
 	sweep := time.NewTicker(time.Minute)
 	defer sweep.Stop()
 	for ctx.Err() == nil {
@@ -118,7 +114,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case task := <-s.tasks:
 			tasks.Go(func() { task(ctx) })
 		case now := <-sweep.C:
-			tasks.Go(func() { s.forget(now); s.expire(now) }) // who starts a task may hold the mutex
+			tasks.Go(func() { s.forget(now); s.store.expire(now, s.opts.Say) }) // who starts a task may hold the mutex
 		case <-ctx.Done():
 		}
 	}
@@ -166,14 +162,14 @@ func conflict(format string, args ...any) error {
 // Handler returns the handler of all calls, below /api/v1/.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	call := func(path string, answer func(ctx context.Context, body []byte) (any, error)) {
+	call := func(path string, do func(ctx context.Context, body []byte) (any, error)) {
 		mux.HandleFunc("POST /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			body, err := s.body(w, r)
+			body, err := bodyOf(w, r, s.decoder)
 			var reply any
 			if err == nil {
-				reply, err = answer(r.Context(), body)
+				reply, err = do(r.Context(), body)
 			}
-			s.reply(w, reply, err)
+			answer(w, reply, err)
 		})
 	}
 	call("client/config", fixed(map[string]any{"proto_write_fwdbwd": true, "fwd_via_fwdbwd": true})) // SDK 0.22 to 0.24 need them
@@ -194,16 +190,17 @@ func (s *Server) Handler() http.Handler {
 	call("weights_info", s.weightsInfo)
 	call("retrieve_future", s.retrieve)
 	s.manage(mux)
-	for path, answer := range map[string]func() any{
-		"get_server_capabilities": s.capabilities, "healthz": func() any { return map[string]string{"status": "ok"} },
+	for path, tell := range map[string]func() any{
+		"get_server_capabilities": func() any { return capabilities(s.opts.Bases) },
+		"healthz":                 func() any { return map[string]string{"status": "ok"} },
 	} {
-		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, answer(), nil) })
+		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, tell(), nil) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.reply(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
+		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
 	refuse := func(w http.ResponseWriter, status int, err error) {
-		s.reply(w, nil, &problem{status: status, text: err.Error()})
+		answer(w, nil, &problem{status: status, text: err.Error()})
 	}
 	local, keyed := web.Guard(mux, "", refuse), web.Guard(mux, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,7 +209,7 @@ func (s *Server) Handler() http.Handler {
 		case ok:
 			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
 		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
-			s.reply(w, nil, &problem{status: http.StatusUnauthorized, text: "the key is unknown: set TINKER_API_KEY to a key of the service"})
+			answer(w, nil, &problem{status: http.StatusUnauthorized, text: "the key is unknown: set TINKER_API_KEY to a key of the service"})
 			return
 		}
 		if s.keys.needed() {
@@ -223,8 +220,8 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// body returns the body of a request, decompressed.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// bodyOf returns the body of a request, decompressed.
+func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {
 	body, status, err := web.Body(w, r, maxBody)
 	if err != nil {
 		return nil, &problem{status: status, text: err.Error()}
@@ -233,7 +230,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case "", "identity":
 		return body, nil
 	case "zstd":
-		if body, err = s.decoder.DecodeAll(body, nil); err != nil {
+		if body, err = decoder.DecodeAll(body, nil); err != nil {
 			return nil, bad("the body is not zstd of at most %d MiB: %v", maxBody>>20, err)
 		}
 		return body, nil
@@ -242,8 +239,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 }
 
-// reply writes an answer, or what is wrong.
-func (s *Server) reply(w http.ResponseWriter, reply any, err error) {
+// answer writes an answer, or what is wrong.
+func answer(w http.ResponseWriter, reply any, err error) {
 	if message, ok := reply.(encoded); ok && err == nil {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 		_, _ = w.Write(message) // a client that has gone asks again
@@ -280,7 +277,7 @@ func read(body []byte, into any) error {
 	return nil
 }
 
-func (s *Server) capabilities() any {
+func capabilities(bases []*Base) any {
 	type supported struct {
 		Name      string `json:"model_name"`
 		MaxLength int    `json:"max_context_length"`
@@ -288,7 +285,7 @@ func (s *Server) capabilities() any {
 		Samples   bool   `json:"sampleable"`
 	}
 	all := []supported{}
-	for _, b := range s.opts.Bases {
+	for _, b := range bases {
 		all = append(all, supported{b.Name, b.MaxLen, true, true})
 	}
 	return map[string]any{"supported_models": all}

@@ -15,32 +15,24 @@ func sessionOf(id string) string {
 	return session
 }
 
-// allSessions returns the sessions that live, and those that checkpoints tell of: the newest first.
-func (s *Server) allSessions(owner string, accessible bool) []*tinker.SessionSummary {
-	var all []*tinker.SessionSummary
+// sessions returns the sessions that live, and those that checkpoints tell of: the newest first.
+func (x *lists) sessions(owner string, accessible bool) []*tinker.SessionSummary {
+	all := x.live(owner).sessions
 	known := map[string]*tinker.SessionSummary{}
-	s.mu.Lock()
-	for id, x := range s.sessions {
-		if x.owner == owner {
-			known[id] = &tinker.SessionSummary{
-				ID: id, Created: x.made.UTC(), Owner: owner, ProjectID: x.project, Status: &tinker.SessionStatus{Type: "active"},
-				DisplayName: x.name, UserMetadata: x.metadata,
-			}
-			all = append(all, known[id])
-		}
+	for _, of := range all {
+		known[of.ID] = of
 	}
-	s.mu.Unlock()
-	for _, c := range s.named(owner, accessible) {
-		x := known[sessionOf(c.path.Run)]
-		if x == nil {
-			x = &tinker.SessionSummary{
+	for _, c := range x.store.named(owner, accessible) {
+		of := known[sessionOf(c.path.Run)]
+		if of == nil {
+			of = &tinker.SessionSummary{
 				ID: sessionOf(c.path.Run), Created: c.Session.Made.UTC(), Owner: c.Owner, ProjectID: c.Session.Project,
 				DisplayName: c.Session.Name, UserMetadata: c.Session.Metadata,
 			}
-			known[x.ID], all = x, append(all, x)
+			known[of.ID], all = of, append(all, of)
 		}
-		x.Checkpoints++
-		x.Bytes += c.Bytes
+		of.Checkpoints++
+		of.Bytes += c.Bytes
 	}
 	slices.SortFunc(all, newestSession)
 	return all
@@ -50,50 +42,43 @@ func newestSession(a, b *tinker.SessionSummary) int {
 	return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.ID, a.ID))
 }
 
-func (s *Server) listSessions(r *http.Request, owner string, _ []byte) (any, error) {
+func (x *lists) sessionPage(r *http.Request, owner string, _ []byte) (any, error) {
 	ids := []string{}
-	for _, x := range s.allSessions(owner, isAccessible(r)) {
-		ids = append(ids, x.ID)
+	for _, of := range x.sessions(owner, isAccessible(r)) {
+		ids = append(ids, of.ID)
 	}
 	part, _, err := page(r, 20, ids)
 	return map[string]any{"sessions": part}, err
 }
 
-func (s *Server) oneSession(r *http.Request, owner string, _ []byte) (any, error) {
+func (x *lists) oneSession(r *http.Request, owner string, _ []byte) (any, error) {
 	id := r.PathValue("id")
-	for _, x := range s.allSessions(owner, isAccessible(r)) {
-		if x.ID != id {
-			continue
-		}
-		runs, samplers := []string{}, []string{}
-		for _, run := range s.runs(owner, isAccessible(r)) {
-			if sessionOf(run.ID) == id {
-				runs = append(runs, run.ID)
-			}
-		}
-		s.mu.Lock()
-		for name, sampler := range s.samplers {
-			if sampler.owner == owner && sessionOf(name) == id {
-				samplers = append(samplers, name)
-			}
-		}
-		s.mu.Unlock()
-		slices.Sort(runs)
-		slices.Sort(samplers)
-		reply := map[string]any{"training_run_ids": runs, "sampler_ids": samplers}
-		if x.DisplayName != "" {
-			reply["display_name"] = x.DisplayName
-		}
-		if x.UserMetadata != nil {
-			reply["user_metadata"] = x.UserMetadata
-		}
-		return reply, nil
+	all := x.sessions(owner, isAccessible(r))
+	at := slices.IndexFunc(all, func(of *tinker.SessionSummary) bool { return of.ID == id })
+	if at < 0 {
+		return nil, missing("there is no session %.100q: it has ended, and has no checkpoint", id)
 	}
-	return nil, missing("there is no session %.100q: it has ended, and has no checkpoint", id)
+	runs := []string{}
+	for _, run := range x.runs(owner, isAccessible(r)) {
+		if sessionOf(run.ID) == id {
+			runs = append(runs, run.ID)
+		}
+	}
+	samplers := slices.DeleteFunc(append([]string{}, x.live(owner).samplers...), func(name string) bool { return sessionOf(name) != id })
+	slices.Sort(runs)
+	slices.Sort(samplers)
+	reply := map[string]any{"training_run_ids": runs, "sampler_ids": samplers}
+	if name := all[at].DisplayName; name != "" {
+		reply["display_name"] = name
+	}
+	if metadata := all[at].UserMetadata; metadata != nil {
+		reply["user_metadata"] = metadata
+	}
+	return reply, nil
 }
 
 // moveSession puts a session under a project, which is a label: its owner may choose any.
-func (s *Server) moveSession(r *http.Request, owner string, body []byte) (any, error) {
+func (x *lists) moveSession(r *http.Request, owner string, body []byte) (any, error) {
 	var in struct {
 		Project string `json:"project_id"`
 	}
@@ -103,16 +88,12 @@ func (s *Server) moveSession(r *http.Request, owner string, body []byte) (any, e
 	if in.Project == "" {
 		return nil, bad("project_id is missing")
 	}
-	id, found := r.PathValue("id"), false
-	s.mu.Lock()
-	if x := s.sessions[id]; x != nil && x.owner == owner {
-		x.project, found = in.Project, true
-	}
-	s.mu.Unlock()
-	for _, c := range s.named(owner, false) {
+	id := r.PathValue("id")
+	found := x.move(owner, id, in.Project)
+	for _, c := range x.store.named(owner, false) {
 		if sessionOf(c.path.Run) == id {
 			found = true
-			if err := s.change(owner, c.path, func(f *facts) { f.Session.Project = in.Project }); err != nil {
+			if err := x.store.change(owner, c.path, func(f *facts) { f.Session.Project = in.Project }); err != nil {
 				return nil, err
 			}
 		}
@@ -123,8 +104,8 @@ func (s *Server) moveSession(r *http.Request, owner string, body []byte) (any, e
 	return struct{}{}, nil
 }
 
-// searchSessions answers a page of the sessions that match each part of a search.
-func (s *Server) searchSessions(_ *http.Request, owner string, body []byte) (any, error) {
+// search answers a page of the sessions that match each part of a search.
+func (x *lists) search(_ *http.Request, owner string, body []byte) (any, error) {
 	in := tinker.SearchSessions{Limit: 50}
 	if err := read(body, &in); err != nil {
 		return nil, err
@@ -134,8 +115,8 @@ func (s *Server) searchSessions(_ *http.Request, owner string, body []byte) (any
 	}
 	found := []*tinker.SessionSummary{}
 	var next *tinker.SearchCursor
-	for _, x := range s.allSessions(owner, in.Owner.Type == "accessible") {
-		if !matches(&in, x) {
+	for _, of := range x.sessions(owner, in.Owner.Type == "accessible") {
+		if !matches(&in, of) {
 			continue
 		}
 		if len(found) == in.Limit {
@@ -143,7 +124,7 @@ func (s *Server) searchSessions(_ *http.Request, owner string, body []byte) (any
 			next = &tinker.SearchCursor{Created: last.Created, ID: last.ID}
 			break
 		}
-		found = append(found, x)
+		found = append(found, of)
 	}
 	return map[string]any{"sessions": found, "next_cursor": next}, nil
 }
