@@ -57,7 +57,7 @@ func serviceCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.Trainer, "trainer", registry.Trainers.Auto[0], "engine that trains")
 	cmd.Flags().StringVar(&o.Sampler, "sampler", registry.Samplers.Auto[0], "engine that samples")
 	cmd.Flags().StringVar(&o.Address, "addr", "127.0.0.1:8000",
-		"address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
+		"address; for one that other machines can reach, clients need keys: trinity keys, or TRINITY_TOKEN")
 	cmd.Flags().IntVar(&o.MaxLen, "max-model-len", 0, "most tokens of a sequence; 0 means the model's length, at most 4096")
 	cmd.Flags().IntVar(&o.Alpha, "lora-alpha", 32, "lora_alpha of new adapters, which the API does not carry")
 	cmd.Flags().DurationVar(&o.Gap, "gap-timeout", 5*time.Minute, "how long a request waits for those with lower numbers")

@@ -73,13 +73,15 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := web.Listen(ctx, o.Address, o.Token)
+	listener, err := web.Listen(ctx, o.Address, server.Secret())
 	if err != nil {
 		return err
 	}
 	key, address := "tml-local", listener.Addr().String()
 	if o.Token != "" {
 		key = "$TRINITY_TOKEN"
+	} else if server.Secret() != "" {
+		key = "KEY, one that trinity keys add has printed"
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
 		address = web.Reachable(at)
@@ -133,7 +135,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	}
 	b := &tinker.Base{
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
-		MaxRank: cfg.HiddenSize, MicroTokens: max(microTokens, length),
+		MaxRank: cfg.HiddenSize, Sequences: sequences, MicroTokens: max(microTokens, length),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
 				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,

@@ -2,6 +2,7 @@ package tinker
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -20,21 +22,32 @@ const madeName = "tinker.json"
 
 // catalog is what there is to train and to sample.
 type catalog struct {
-	store store
+	store *store
 	bases map[string]*Base
 }
 
 // store is the directory of all checkpoints.
-type store string
+type store struct {
+	dir     string
+	limits  func(owner string) Key
+	linkKey []byte // signs links to archives
+
+	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
+}
+
+func newStore(dir string, limits func(owner string) Key) *store {
+	return &store{dir: dir, limits: limits, linkKey: []byte(rand.Text())}
+}
 
 // dirOf returns the directory of a checkpoint. The colons of a run's id are no part of a file's name everywhere.
-func (s store) dirOf(p tinker.Path) string {
-	return filepath.Join(string(s), strings.ReplaceAll(p.Run, ":", "_"), p.Kind, p.Name)
+func (s *store) dirOf(p tinker.Path) string {
+	return filepath.Join(s.dir, strings.ReplaceAll(p.Run, ":", "_"), p.Kind, p.Name)
 }
 
 // checkpoint is a checkpoint that is there.
 type checkpoint struct {
 	recipe
+	facts
 	Written string `json:"written"` // the request that wrote it, which differs from that of what was overwritten
 
 	path tinker.Path
@@ -45,16 +58,7 @@ type checkpoint struct {
 func (c *checkpoint) key() string { return c.path.String() + "#" + c.Written }
 
 // find returns the checkpoint at a path.
-func (s store) find(text string) (*checkpoint, error) {
-	p, err := tinker.ParsePath(text)
-	if err != nil {
-		return nil, bad("%v", err)
-	}
-	return s.read(p)
-}
-
-// read reads the checkpoint at a path.
-func (s store) read(p tinker.Path) (*checkpoint, error) {
+func (s *store) find(p tinker.Path) (*checkpoint, error) {
 	c := &checkpoint{path: p, dir: s.dirOf(p)}
 	data, err := os.ReadFile(filepath.Join(c.dir, madeName))
 	switch {
@@ -71,9 +75,9 @@ func (s store) read(p tinker.Path) (*checkpoint, error) {
 
 // write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on. seq is the request
 // that writes it; if it has done so before a kill, its checkpoint stays.
-func (s store) write(ctx context.Context, m *model, p tinker.Path, seq int32) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
-	if there, err := s.read(p); err == nil && there.Written == c.Written {
+func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq int32) (*checkpoint, error) {
+	c := &checkpoint{recipe: m.recipe, facts: f, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
+	if there, err := s.find(p); err == nil && there.Written == c.Written {
 		return there, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
@@ -88,12 +92,19 @@ func (s store) write(ctx context.Context, m *model, p tinker.Path, seq int32) (*
 				return err
 			}
 		}
-		data, err := json.Marshal(c)
+		size, err := sizeOf(temp)
 		if err != nil {
 			return err
 		}
-		return durable.WriteFile(filepath.Join(temp, madeName), data)
+		c.Bytes = size
+		if err := s.fits(c); err != nil {
+			return err
+		}
+		return c.describe(temp)
 	})
+	if full := (*fullError)(nil); errors.As(err, &full) {
+		return nil, full
+	}
 	if err != nil {
 		return nil, &ownError{err}
 	}
@@ -124,10 +135,14 @@ func (s *Server) saveCall(body []byte) (*call, error) {
 			return nil, errors.New("there is a gradient that no optim_step has used: call optim_step before save_state")
 		}
 		p := tinker.Path{Run: m.id, Kind: kind, Name: in.Path}
-		if there, err := s.all.store.read(p); !isMissing(err) && !in.Overwrite && (err != nil || there.Written != futureID(m.id, in.SeqID)) {
+		if there, err := s.all.store.find(p); !isMissing(err) && !in.Overwrite && (err != nil || there.Written != futureID(m.id, in.SeqID)) {
 			return nil, fmt.Errorf("there is a checkpoint %s: %s", p, hint)
 		}
-		if _, err := s.all.store.write(ctx, m, p, in.SeqID); err != nil {
+		f, err := m.facts(in.TTLSeconds, in.UserMetadata)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.all.store.write(ctx, m, p, f, in.SeqID); err != nil {
 			return nil, err
 		}
 		path := p.String()
@@ -141,15 +156,19 @@ const ofSessions = "sessions"
 // saveSampler writes what a sampling session samples from, and begins that session.
 func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeights) (any, error) {
 	session, _, _ := strings.Cut(m.id, ":")
-	_, id, err := s.numbered(session, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	_, id, err := s.numbered(m.session.owner, session, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.all.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, in.SeqID)
+	f, err := m.facts(nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	x := &sampler{id: id, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir), model: m.id}
+	c, err := s.all.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, f, in.SeqID)
+	if err != nil {
+		return nil, err
+	}
+	x := &sampler{id: id, owner: m.session.owner, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir), model: m.id}
 	if err := s.all.store.keepSampler(x); err != nil {
 		x.close()
 		return nil, &ownError{err}
@@ -169,17 +188,17 @@ func (s *Server) forgetSessions(modelID string) {
 func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	var in tinker.LoadWeights
 	if err := read(body, &in); err != nil || in.ModelID != "" {
-		return s.order(callLoad, body)
+		return s.order(ownerOf(ctx), callLoad, body)
 	}
-	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	c, b, err := s.all.loadable(&in)
+	c, b, err := s.all.loadable(ownerOf(ctx), &in)
 	if err != nil {
 		return nil, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe}, callLoad, body)
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe, about: texts(in.UserMetadata)}, callLoad, body)
 }
 
 // loadCall loads a checkpoint into a model. A state is cut before the client has the result, because the checkpoint may be
@@ -187,7 +206,7 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 func (s *catalog) loadCall(body []byte) (*call, error) {
 	var in tinker.LoadWeights
 	c, err := ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
-		c, b, err := s.loadable(&in)
+		c, b, err := s.loadable(m.session.owner, &in)
 		if err != nil {
 			return nil, err
 		}
@@ -218,12 +237,12 @@ func (s *catalog) loadCall(body []byte) (*call, error) {
 }
 
 // openLoaded opens the trainer of a model that load_weights makes.
-func (s *catalog) openLoaded(ctx context.Context, body []byte) (engine.Trainer, error) {
+func (s *catalog) openLoaded(ctx context.Context, owner string, body []byte) (engine.Trainer, error) {
 	var in tinker.LoadWeights
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, b, err := s.loadable(&in)
+	c, b, err := s.loadable(owner, &in)
 	if err != nil {
 		return nil, err
 	}
@@ -231,8 +250,11 @@ func (s *catalog) openLoaded(ctx context.Context, body []byte) (engine.Trainer, 
 }
 
 // loadable returns the checkpoint that a client wants to train on, and its base.
-func (s *catalog) loadable(in *tinker.LoadWeights) (*checkpoint, *Base, error) {
-	c, err := s.store.find(in.Path)
+func (s *catalog) loadable(owner string, in *tinker.LoadWeights) (*checkpoint, *Base, error) {
+	if in.AccessToken != "" {
+		return nil, nil, noAccessTokens
+	}
+	c, err := s.store.readable(owner, in.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -262,19 +284,20 @@ func (c *checkpoint) open(ctx context.Context, b *Base, withOptimizer bool) (eng
 	return trainer, nil
 }
 
-func (s *Server) weightsInfo(_ context.Context, body []byte) (any, error) {
+func (s *Server) weightsInfo(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		Path string `json:"tinker_path"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, err := s.all.store.find(in.Path)
+	c, err := s.all.store.readable(ownerOf(ctx), in.Path)
 	if err != nil {
 		return nil, err
 	}
 	return struct {
 		recipe
-		IsLoRA bool `json:"is_lora"`
-	}{c.recipe, true}, nil
+		IsLoRA    bool                   `json:"is_lora"`
+		Optimizer tinker.OptimizerConfig `json:"optimizer_config"`
+	}{c.recipe, true, tinker.OptimizerConfig{Type: c.Optimizer}}, nil
 }

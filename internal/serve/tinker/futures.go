@@ -11,6 +11,7 @@ import (
 // future is a call that is computed later.
 type future struct {
 	id      string
+	owner   string
 	body    [sha256.Size]byte // of the call, which a client may send again
 	reply   tinker.Submitted
 	waits   func() string // for what; nil once it is computed
@@ -28,9 +29,11 @@ const kept, unfetched = time.Hour, 24 * time.Hour
 
 // submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls, and the
 // others wait for it.
-func (s *Server) submit(id string, body []byte, reply tinker.Submitted, begin func(*future) error) (*tinker.Submitted, error) {
+func (s *Server) submit(
+	owner, id string, body []byte, reply tinker.Submitted, begin func(*future) error,
+) (*tinker.Submitted, error) {
 	reply.RequestID = id
-	f := &future{id: id, body: sha256.Sum256(body), reply: reply, done: make(chan struct{}), begun: make(chan struct{})}
+	f := newFuture(owner, id, sha256.Sum256(body), reply)
 	s.mu.Lock()
 	known := s.futures[id]
 	if known == nil {
@@ -38,7 +41,7 @@ func (s *Server) submit(id string, body []byte, reply tinker.Submitted, begin fu
 	}
 	s.mu.Unlock()
 	if known != nil {
-		if known.body != f.body {
+		if known.owner != owner || known.body != f.body {
 			return nil, conflict("request %s has come with another body before: a number stands for one request", id)
 		}
 		<-known.begun
@@ -53,10 +56,14 @@ func (s *Server) submit(id string, body []byte, reply tinker.Submitted, begin fu
 	return &f.reply, f.refused
 }
 
+func newFuture(owner, id string, body [sha256.Size]byte, reply tinker.Submitted) *future {
+	return &future{id: id, owner: owner, body: body, reply: reply, done: make(chan struct{}), begun: make(chan struct{})}
+}
+
 // acknowledged returns the future of a request that a service before this one has acknowledged.
-func acknowledged(model string, seq int32) *future {
-	id := futureID(model, seq)
-	f := &future{id: id, reply: tinker.Submitted{RequestID: id, ModelID: model}, done: make(chan struct{}), begun: make(chan struct{})}
+func (m *model) acknowledged(seq int32, body [sha256.Size]byte) *future {
+	id := futureID(m.id, seq)
+	f := newFuture(m.session.owner, id, body, tinker.Submitted{RequestID: id, ModelID: m.id})
 	close(f.begun)
 	return f
 }
@@ -95,6 +102,9 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 		return nil, gone("there is no request %.300s: its result was fetched more than an hour ago, or it was a sample, which is not kept "+
 			"when the service begins anew: sample again", in.RequestID)
 	}
+	if f.owner != ownerOf(ctx) {
+		return nil, missing("there is no request %.300s", in.RequestID)
+	}
 	timer := time.NewTimer(s.opts.Hold)
 	defer timer.Stop()
 	select {
@@ -105,7 +115,9 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 		return f.result, nil
 	case <-timer.C:
 		again := &tinker.TryAgain{Type: "try_again", RequestID: in.RequestID, QueueState: "active"}
-		if f.waits != nil {
+		if wait, why := s.train.account.pause(f.owner); wait > 0 {
+			again.QueueState, again.QueueStateReason = "paused_rate_limit", why
+		} else if f.waits != nil {
 			again.QueueStateReason = f.waits()
 		}
 		return again, nil

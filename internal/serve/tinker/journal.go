@@ -41,7 +41,7 @@ type record struct {
 	Seq    int32   `json:"seq"`
 	Call   string  `json:"call,omitempty"`    // of made and request: the path of the call
 	Slice  int     `json:"slice,omitempty"`   // of request: tokens that are computed at once, as the bits depend on the cut
-	Recipe *recipe `json:"recipe,omitempty"`  // of made
+	Origin *origin `json:"origin,omitempty"`  // of made
 	Sum    []byte  `json:"sum,omitempty"`     // of result: SHA-256 of the body of its request
 	Form   string  `json:"form,omitempty"`    // of result
 	NotRun bool    `json:"not_run,omitempty"` // of result: the request failed because another did not come
@@ -78,9 +78,16 @@ func decodeRecord(data []byte) (*record, error) {
 	return r, nil
 }
 
+// origin says how a model was made, when, and what its client says of it.
+type origin struct {
+	Recipe recipe            `json:"recipe"`
+	Made   time.Time         `json:"made"`
+	About  map[string]string `json:"user_metadata,omitempty"`
+}
+
 // note is what a state says beside the trainer's.
 type note struct {
-	Recipe  recipe  `json:"recipe"`
+	Origin  origin  `json:"origin"`
 	Next    int32   `json:"next_seq_id"` // the request that runs next: the state has what those before it did
 	Record  int64   `json:"record"`      // the log's first record that is needed with the state
 	Pending bool    `json:"pending"`
@@ -204,7 +211,7 @@ func (m *model) isWhole() bool { return !m.pending && m.spoilt == "" }
 // cut writes the state of a model as a whole, and trims its log to what the state and the results in it do not need.
 // Only the loop of the model calls it.
 func (m *model) cut(ctx context.Context, s *Server) error {
-	n := &note{Recipe: m.recipe, Pending: m.pending, Spoilt: m.spoilt}
+	n := &note{Origin: origin{m.recipe, m.made, m.about}, Pending: m.pending, Spoilt: m.spoilt}
 	m.mu.Lock()
 	j := m.journal
 	err := j.flush()

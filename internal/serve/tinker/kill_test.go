@@ -237,7 +237,7 @@ func (c *survivor) loop() []string {
 		all = append(all, c.result(reply))
 	}
 	for _, name := range []string{"a", "b"} {
-		dir := store(c.dir).dirOf(tinker.Path{Run: id, Kind: tinker.Weights, Name: name})
+		dir := (&store{dir: c.dir}).dirOf(tinker.Path{Run: id, Kind: tinker.Weights, Name: name})
 		for _, path := range within(dir, "") {
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -290,7 +290,7 @@ func TestAClientDoesNotNoticeAKill(t *testing.T) {
 	undisturbed.start("durable.log.roll=force")
 	want := undisturbed.loop()
 	hits := undisturbed.end()
-	if left := within(store(undisturbed.dir).sessionDir(""), ""); len(left) > 0 {
+	if left := within((&store{dir: undisturbed.dir}).sessionDir(""), ""); len(left) > 0 {
 		t.Errorf("the session has ended, and left %v", left)
 	}
 	for _, name := range slices.Sorted(maps.Keys(hits)) {

@@ -18,14 +18,17 @@ import (
 // model is an adapter that a client trains. Its requests run one after another, by their numbers.
 type model struct {
 	id      string
+	session *session
+	made    time.Time
 	base    *Base
 	recipe  recipe
-	of      *session
-	making  *future // the answer to who made it; nil once there is one
+	about   map[string]string // metadata of the client
+	making  *future           // the answer to who made it; nil once there is one
 	journal *journal
 	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next two
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
 	pending bool           // there is a gradient that no step has used
+	turn    *turn          // at computing; nil while others have theirs
 
 	wake  chan struct{} // gets an element when a request has come
 	mu    sync.Mutex
@@ -86,7 +89,7 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +107,7 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if !m.TrainMLP && !m.TrainAttn {
 		return nil, bad("lora_config: with train_mlp and train_attn false there is nothing to train")
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m}, callCreate, body)
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}, callCreate, body)
 }
 
 // seedOf returns the seed of a model that create_model makes.
@@ -118,11 +121,12 @@ func seedOf(body []byte) (uint64, error) {
 
 // newModel begins to open a model. Its result is what the client gets once it is open.
 func (s *Server) newModel(ctx context.Context, of *session, m *model, call string, body []byte) (any, error) {
-	m.wake, m.next, m.held, m.of = make(chan struct{}, 1), 1, map[int32]*job{}, of
-	return s.submit(futureID(m.id, 0), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+	m.session, m.made = of, time.Now()
+	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
+	return s.submit(of.owner, futureID(m.id, 0), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		m.making = f
 		if err := s.begin(m, call, body); err != nil {
-			return full(err)
+			return err
 		}
 		err := s.start(ctx, func(ctx context.Context) { s.hold(ctx, m) })
 		if err != nil {
@@ -134,14 +138,14 @@ func (s *Server) newModel(ctx context.Context, of *session, m *model, call strin
 
 // hold runs a model until its session ends, or the service does.
 func (s *Server) hold(ctx context.Context, m *model) {
-	ctx, cancel := m.of.during(ctx)
+	ctx, cancel := m.session.during(ctx)
 	defer cancel()
 	err := s.make(ctx, m)
 	if err == nil {
 		err = m.loop(ctx, s)
 	}
 	switch {
-	case m.of.hasEnded():
+	case m.session.hasEnded():
 		err = errors.New("its session has ended")
 	case ctx.Err() != nil:
 		err = errStops
@@ -158,11 +162,11 @@ func (s *Server) make(ctx context.Context, m *model) error {
 		return nil
 	}
 	var reply any
-	err := s.alone(ctx, func() (err error) {
+	err := s.alone(ctx, m, func() (err error) {
 		reply, err = m.first(ctx, s)
 		return err
 	})
-	if ctx.Err() != nil && !m.of.hasEnded() {
+	if ctx.Err() != nil && !m.session.hasEnded() {
 		return err
 	}
 	result := outcome(reply, err)
@@ -194,15 +198,34 @@ func (m *model) first(ctx context.Context, s *Server) (any, error) {
 	return map[string]string{"path": in.Path, "model_id": m.id, "type": callLoad}, nil
 }
 
-// alone runs what trains, or takes memory for it, while nothing else does.
-func (s *Server) alone(ctx context.Context, do func() error) error {
-	select {
-	case s.compute <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// leastCharge is what a turn costs that computes no slice, such as a step or a checkpoint, in tokens.
+const leastCharge = 64
+
+// alone runs what trains a model, or takes memory for it, while nothing else does. The loop of the model alone calls it.
+func (s *Server) alone(ctx context.Context, m *model, do func() error) (err error) {
+	if m.turn == nil {
+		m.turn, err = s.train.enter(ctx, m.session.owner, m.id, 1)
+	} else {
+		err = m.turn.yield(ctx)
 	}
-	defer func() { <-s.compute }()
-	return do()
+	if err != nil {
+		m.turn = nil
+		return err
+	}
+	m.turn.charge(leastCharge)
+	err = do()
+	if ctx.Err() != nil || !m.isReady() { // or else it waits for its next turn from now on
+		m.turn.leave()
+		m.turn = nil
+	}
+	return err
+}
+
+// isReady reports whether the next request has come.
+func (m *model) isReady() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held[m.next] != nil
 }
 
 // remove ends a model, whose requests fail, unless the next service answers them.
@@ -217,41 +240,45 @@ func (s *Server) remove(m *model, because error) {
 	}
 	clear(m.held)
 	m.mu.Unlock()
+	if m.turn != nil {
+		m.turn.leave()
+	}
 	if err := errors.Join(m.close(), m.journal.log.Close()); err != nil {
 		s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
 	}
 	s.mu.Lock()
 	delete(s.models, m.id)
-	m.of.models--
+	m.session.models--
 	s.mu.Unlock()
-	if m.of.hasEnded() {
+	if m.session.hasEnded() {
 		s.forgetSessions(m.id)
-		s.clear(m.of)
+		s.clear(m.session)
 	}
 }
 
-// modelOf returns a model by its id.
-func (s *Server) modelOf(id string) (*model, error) {
-	s.touch(id)
+// modelOf returns a model of an owner by its id.
+func (s *Server) modelOf(owner, id string) (*model, error) {
+	s.touch(owner, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.models[id]; m != nil {
+	if m := s.models[id]; m != nil && m.session.owner == owner {
 		return m, nil
 	}
-	if because := s.lost[id]; because != nil {
+	x := s.sessions[sessionOf(id)]
+	if because := s.lost[id]; because != nil && x != nil && x.owner == owner {
 		return nil, missing("%s cannot go on: %v; checkpoints are still there", id, because)
 	}
 	return nil, missing("there is no model %.200q: its session has ended; checkpoints are still there", id)
 }
 
-func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
+func (s *Server) getInfo(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		ModelID string `json:"model_id"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	m, err := s.modelOf(in.ModelID)
+	m, err := s.modelOf(ownerOf(ctx), in.ModelID)
 	if err != nil {
 		return nil, err
 	}

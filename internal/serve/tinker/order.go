@@ -23,40 +23,45 @@ type job struct {
 	record int64 // its number in the log
 }
 
-// maxHeld bounds the requests of a model that wait, in bytes.
+// maxHeld bounds the requests of a key that wait, in bytes. The next one of a model has room always: the others wait for it.
 const maxHeld = 1 << 30
 
-// maxWaiting bounds those of all models.
-const maxWaiting = 4 << 30
+// maxHeldByAll bounds those of all keys.
+const maxHeldByAll = 4 << 30
 
 // order takes a request of a model, which runs once those before it have run. It is in the log before it is acknowledged.
 // A request whose run fails has used its number.
-func (s *Server) order(name string, body []byte) (any, error) {
+func (s *Server) order(owner, name string, body []byte) (any, error) {
 	c, err := s.calls.read(name, body)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.modelOf(c.model)
+	m, err := s.modelOf(owner, c.model)
 	if err != nil {
 		return nil, err
 	}
 	if c.seq < 1 || c.seq == math.MaxInt32 {
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", c.seq)
 	}
-	return s.submit(futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+	return s.submit(owner, futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+		s.mu.Lock()
+		held := heldBy(owner, s.models)
+		s.mu.Unlock()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
+		case m.journal == nil:
+			return missing("there is no model %.200q yet", m.id)
 		case errors.Is(m.ended, errStops):
-			return &problem{http.StatusServiceUnavailable, m.ended.Error()}
+			return &problem{status: http.StatusServiceUnavailable, text: m.ended.Error()}
 		case m.ended != nil:
 			return missing("%s is gone: %v", m.id, m.ended)
 		case c.seq < m.next:
 			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", c.seq, m.id, m.next)
-		case c.seq > m.next && m.bytes+len(body) > maxHeld: // the next one makes room
-			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB of %s wait already", m.bytes>>20, m.id)}
-		case c.seq > m.next && s.waiting.Load()+int64(len(body)) > maxWaiting:
-			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB wait already", s.waiting.Load()>>20)}
+		case c.seq != m.next && held+len(body) > maxHeld:
+			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("requests of %d MiB of this key wait already", held>>20)}
+		case c.seq != m.next && s.waiting.Load()+int64(len(body)) > maxHeldByAll:
+			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("requests of %d MiB wait already", s.waiting.Load()>>20)}
 		}
 		c.slice = m.base.MicroTokens
 		number, err := m.journal.append(&record{Kind: requested, Seq: c.seq, Call: name, Slice: c.slice, payload: body})
@@ -118,7 +123,7 @@ func (m *model) loop(ctx context.Context, s *Server) error {
 			case <-gap: // nil waits for ever
 				m.giveUp(s)
 			case <-m.unused(s):
-				if err := s.alone(ctx, func() error { return m.leave(ctx, s) }); err != nil && ctx.Err() == nil {
+				if err := s.alone(ctx, m, func() error { return m.leave(ctx, s) }); err != nil && ctx.Err() == nil {
 					s.opts.Say(fmt.Sprintf("%s stays in memory: %v", m.id, err))
 					m.idle = time.Now()
 				}
@@ -127,8 +132,8 @@ func (m *model) loop(ctx context.Context, s *Server) error {
 			}
 			continue
 		}
-		if err := s.alone(ctx, func() error { return m.run(ctx, s, j) }); err != nil {
-			if m.of.hasEnded() || ctx.Err() == nil {
+		if err := s.alone(ctx, m, func() error { return m.run(ctx, s, j) }); err != nil {
+			if m.session.hasEnded() || ctx.Err() == nil {
 				j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, err))
 			}
 			return err
@@ -140,7 +145,7 @@ func (m *model) loop(ctx context.Context, s *Server) error {
 func (m *model) run(ctx context.Context, s *Server, j *job) error {
 	if err := m.enter(ctx, s); err != nil {
 		if ctx.Err() == nil {
-			s.lose(m.of, m.id, err)
+			s.lose(m.session, m.id, err)
 		}
 		return err
 	}

@@ -109,12 +109,12 @@ func (j *journal) read(forReplay bool) (*story, error) {
 	return t, nil
 }
 
-// recipe says how the model was made.
-func (t *story) recipe() recipe {
+// origin says how the model was made.
+func (t *story) origin() *origin {
 	if t.note != nil {
-		return t.note.Recipe
+		return &t.note.Origin
 	}
-	return *t.made.Recipe
+	return t.made.Origin
 }
 
 // enter brings a model into memory: it opens its trainer, loads the last state, and repeats what the requests since
@@ -165,7 +165,7 @@ func (m *model) open(ctx context.Context, s *Server, t *story) (err error) {
 // openMade opens the trainer of a new model.
 func (s *catalog) openMade(ctx context.Context, m *model, r *record) (engine.Trainer, error) {
 	if r.Call == callLoad {
-		return s.openLoaded(ctx, r.payload)
+		return s.openLoaded(ctx, m.session.owner, r.payload)
 	}
 	seed, err := seedOf(r.payload)
 	if err != nil {

@@ -25,17 +25,21 @@ const (
 	samplerName = "sample-"
 )
 
-func (s store) sessionDir(id string) string { return filepath.Join(string(s), journals, id) }
+func (s *store) sessionDir(id string) string { return filepath.Join(s.dir, journals, id) }
 
 // modelDir returns the directory of a model's journal.
-func (s store) modelDir(id string) string {
+func (s *store) modelDir(id string) string {
 	session, rest, _ := strings.Cut(id, ":")
 	return filepath.Join(s.sessionDir(session), trainPrefix+strings.TrimPrefix(rest, "train:"))
 }
 
 // keptSession and keptSampler are files in the directory of a session.
 type keptSession struct {
-	Created time.Time `json:"created"`
+	Owner    string            `json:"owner,omitempty"`
+	Made     time.Time         `json:"made"`
+	Name     string            `json:"display_name,omitempty"`
+	Metadata map[string]string `json:"user_metadata,omitempty"`
+	Project  string            `json:"project,omitempty"`
 }
 
 type keptSampler struct {
@@ -44,11 +48,11 @@ type keptSampler struct {
 	Model     string `json:"model,omitempty"`
 }
 
-func (s store) keepSession(x *session) error {
-	return writeKept(filepath.Join(s.sessionDir(x.id), sessionName), keptSession{x.seen})
+func (s *store) keepSession(x *session) error {
+	return writeKept(filepath.Join(s.sessionDir(x.id), sessionName), keptSession{x.owner, x.made, x.name, x.metadata, x.project})
 }
 
-func (s store) keepSampler(x *sampler) error {
+func (s *store) keepSampler(x *sampler) error {
 	session, number, _ := strings.Cut(x.id, ":sample:")
 	return writeKept(filepath.Join(s.sessionDir(session), samplerName+number+".json"), keptSampler{x.base.Name, x.path, x.model})
 }
@@ -98,17 +102,33 @@ func (s *Server) clear(x *session) {
 }
 
 // begin begins the journal of a new model, and takes it among the others.
-func (s *Server) begin(m *model, call string, body []byte) (err error) {
-	if m.journal, err = openJournal(s.all.store.modelDir(m.id)); err != nil {
+func (s *Server) begin(m *model, call string, body []byte) error {
+	s.mu.Lock()
+	err := s.keys.limits(m.session.owner).hasRoom(s.models)
+	if err == nil {
+		s.models[m.id] = m
+		m.session.models++
+	}
+	s.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	if _, err = m.journal.append(&record{Kind: made, Call: call, Recipe: &m.recipe, payload: body}); err != nil {
-		return errors.Join(err, m.journal.log.Close())
+	j, err := openJournal(s.all.store.modelDir(m.id))
+	if err == nil {
+		if _, err = j.append(&record{Kind: made, Call: call, Origin: &origin{m.recipe, m.made, m.about}, payload: body}); err != nil {
+			err = errors.Join(err, j.log.Close())
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.models[m.id] = m
-	m.of.models++
+	if err != nil {
+		s.mu.Lock()
+		delete(s.models, m.id)
+		m.session.models--
+		s.mu.Unlock()
+		return full(err)
+	}
+	m.mu.Lock()
+	m.journal = j
+	m.mu.Unlock()
 	return nil
 }
 
@@ -125,7 +145,7 @@ type resuming struct{ server *Server }
 
 // run brings back sessions, samplers and models.
 func (r *resuming) run() error {
-	for _, run := range within(string(r.server.all.store), "") {
+	for _, run := range within(r.server.all.store.dir, "") {
 		for _, kind := range within(run, "") {
 			if err := durable.RemoveLeftovers(kind); err != nil {
 				return err
@@ -133,7 +153,6 @@ func (r *resuming) run() error {
 		}
 	}
 	for _, dir := range within(r.server.all.store.sessionDir(""), "") {
-		x := &session{id: filepath.Base(dir), seen: time.Now(), ended: make(chan struct{})} // silence counts anew
 		var kept keptSession
 		err := readKept(filepath.Join(dir, sessionName), &kept)
 		switch {
@@ -145,6 +164,10 @@ func (r *resuming) run() error {
 		case err != nil:
 			r.server.opts.Say(fmt.Sprintf("a session cannot go on, and its files stay: %v", err))
 			continue
+		}
+		x := &session{
+			id: filepath.Base(dir), owner: kept.Owner, made: kept.Made, name: kept.Name, metadata: kept.Metadata, project: kept.Project,
+			seen: time.Now(), ended: make(chan struct{}), // silence counts anew
 		}
 		r.server.sessions[x.id] = x
 		for _, path := range within(dir, samplerName) {
@@ -175,7 +198,7 @@ func within(dir, prefix string) (paths []string) {
 
 // dropSessions removes what the sampling sessions of ended sessions sampled from.
 func (r *resuming) dropSessions() error {
-	for _, run := range within(string(r.server.all.store), "") {
+	for _, run := range within(r.server.all.store.dir, "") {
 		session, _, ok := strings.Cut(filepath.Base(run), "_train_")
 		if _, err := os.Stat(r.server.all.store.sessionDir(session)); !ok || !errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -194,12 +217,12 @@ func (r *resuming) sampler(x *session, path string) error {
 	}
 	number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), samplerName), ".json")
 	id := x.id + ":sample:" + number
-	sampler, err := r.server.all.samplerFor(id, kept.BaseModel, kept.Path)
+	sampler, err := r.server.all.samplerFor(x.owner, id, kept.BaseModel, kept.Path)
 	if err != nil {
 		return err
 	}
 	if kept.Model != "" {
-		c, err := r.server.all.store.read(tinker.Path{Run: kept.Model, Kind: ofSessions, Name: number})
+		c, err := r.server.all.store.find(tinker.Path{Run: kept.Model, Kind: ofSessions, Name: number})
 		if err != nil {
 			return err
 		}
@@ -228,8 +251,10 @@ func (r *resuming) model(x *session, id, dir string) error {
 	if err != nil {
 		return errors.Join(err, j.log.Close())
 	}
+	o := t.origin()
 	m := &model{
-		id: id, of: x, journal: j, recipe: t.recipe(), wake: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: time.Now(),
+		id: id, session: x, made: o.Made, about: o.About, recipe: o.Recipe, journal: j,
+		wake: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: o.Made,
 	}
 	if m.base, err = r.server.all.baseOf(m.recipe.BaseModel); err != nil {
 		return errors.Join(err, j.log.Close())
@@ -255,8 +280,9 @@ func (r *resuming) futures(m *model, t *story) error {
 		}
 	}
 	for seq, e := range t.results {
-		f := acknowledged(m.id, seq)
-		copy(f.body[:], e.Sum)
+		var sum [sha256.Size]byte
+		copy(sum[:], e.Sum)
+		f := m.acknowledged(seq, sum)
 		result, err := e.result()
 		if err != nil {
 			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
@@ -273,14 +299,12 @@ func (r *resuming) futures(m *model, t *story) error {
 			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
 		}
 		c.slice = e.Slice
-		f := acknowledged(m.id, seq)
-		f.body = sha256.Sum256(e.payload)
+		f := m.acknowledged(seq, sha256.Sum256(e.payload))
 		r.server.futures[f.id] = f
 		m.take(r.server, &job{c, f, e.Call, time.Now(), len(e.payload), e.number})
 	}
 	if t.made != nil && t.results[0] == nil {
-		m.making = acknowledged(m.id, 0)
-		m.making.body = sha256.Sum256(t.made.payload)
+		m.making = m.acknowledged(0, sha256.Sum256(t.made.payload))
 		r.server.futures[m.making.id] = m.making
 	}
 	return nil

@@ -142,7 +142,7 @@ func TestResume(t *testing.T) {
 
 func (c *client) samplerInfoOf(number int) map[string]string {
 	c.t.Helper()
-	info, err := c.server.samplerInfo(c.session + ":sample:" + string(rune('0'+number)))
+	info, err := c.server.samplerInfo("", c.session + ":sample:" + string(rune('0'+number)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -239,15 +239,43 @@ func TestADamagedModelStandsAlone(t *testing.T) {
 func TestRequestsThatWaitAreBounded(t *testing.T) {
 	c := serve(t, nil)
 	id := c.model(0)
-	c.server.waiting.Add(maxWaiting)
+	c.server.waiting.Add(maxHeldByAll)
 	body := request(id, 2, "cross_entropy", first).Encode()
 	if status, out := c.post("forward_backward", "application/x-protobuf", body); status != 429 {
 		t.Errorf("%d, %s", status, out)
 	}
 	c.output(c.send(request(id, 1, "cross_entropy", first)))
-	c.server.waiting.Add(-maxWaiting)
+	c.server.waiting.Add(-maxHeldByAll)
 	c.output(c.send(request(id, 2, "cross_entropy", first)))
 	if n := c.server.waiting.Load(); n != 0 {
 		t.Errorf("%d bytes wait", n)
+	}
+}
+
+// What a key has is its own after a restart, too.
+func TestKeysOutliveARestart(t *testing.T) {
+	c := serve(t, nil)
+	dir := c.server.opts.Dir
+	ann, bob := add(t, dir, Key{Name: "ann"}), add(t, dir, Key{Name: "bob", Models: 1})
+	c.key = ann
+	c.session = c.call("create_session", object{"type": "create_session", "display_name": "walk"})["session_id"].(string)
+	id := c.model(0)
+	done := c.send(request(id, 1, "cross_entropy", first))
+	c.output(done)
+	next := c.again(nil)
+	next.key = ann
+	next.output(done)
+	next.must(next.step(id, 2))
+	if x := next.server.sessions[c.session]; x.owner != "ann" || x.name != "walk" {
+		t.Errorf("%+v", x)
+	}
+	other := next.as(bob)
+	body, _ := json.Marshal(object{"request_id": done["request_id"]})
+	if status, out := other.post("retrieve_future", "application/json", body); status != 404 {
+		t.Errorf("another key's result: %d, %s", status, out)
+	}
+	body, _ = json.Marshal(object{"model_id": id, "seq_id": 3, "type": "optim_step"})
+	if status, out := other.post("optim_step", "application/json", body); status != 404 {
+		t.Errorf("another key's model: %d, %s", status, out)
 	}
 }

@@ -31,6 +31,7 @@ type client struct {
 	t       *testing.T
 	url     string
 	session string
+	key     string
 	server  *Server
 	stop    func()
 }
@@ -106,6 +107,7 @@ func (c *client) post(path, kind string, body []byte, header ...string) (int, []
 		c.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", kind)
+	r.Header.Set("X-API-Key", c.key)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

@@ -64,7 +64,7 @@ func (m *model) pass(ctx context.Context, in *tinker.ForwardBackward, unread err
 	}
 	p.tokens = slice
 	m.pending = m.pending || !in.ForwardOnly
-	return p.run(ctx, m.trainer, in.ForwardOnly)
+	return p.run(ctx, m, in.ForwardOnly)
 }
 
 // pass is a request for a forward pass, or for both passes, that was checked whole.
@@ -163,8 +163,8 @@ func (b *Base) check(what string, ids []int32) error {
 	return nil
 }
 
-// run computes the passes, so many tokens at a time.
-func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool) (*tinker.Output, error) {
+// run computes the passes, so many tokens at a time. Others have their turns between two slices.
+func (p *pass) run(ctx context.Context, m *model, forwardOnly bool) (*tinker.Output, error) {
 	sums := trinity.Metrics{}
 	kept := &keeping{loss: p.loss, metrics: sums}
 	for from := 0; from < len(p.exps); {
@@ -173,19 +173,25 @@ func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool
 			tokens += len(p.exps[to].Tokens) - 1
 			to++
 		}
+		if from > 0 {
+			if err := m.turn.yield(ctx); err != nil {
+				return nil, err
+			}
+		}
+		m.turn.charge(tokens)
 		if err := failCompute.Hit(""); err != nil {
 			return nil, err
 		}
 		b := &trinity.Batch{Step: 1, Experiences: p.exps[from:to], Whole: p.exps}
 		if forwardOnly {
-			now, err := trainer.Forward(ctx, b, trinity.Streams{})
+			now, err := m.trainer.Forward(ctx, b, trinity.Streams{})
 			if err == nil {
 				_, _, err = kept.Loss(b, now)
 			}
 			if err != nil {
 				return nil, err
 			}
-		} else if _, err := trainer.ForwardBackward(ctx, b, kept); err != nil {
+		} else if _, err := m.trainer.ForwardBackward(ctx, b, kept); err != nil {
 			return nil, err
 		}
 		from = to
