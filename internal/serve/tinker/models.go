@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -26,6 +27,9 @@ type model struct {
 	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next two
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
 	pending bool           // there is a gradient that no step has used
+
+	inMemory atomic.Bool   // there is a trainer
+	out      chan struct{} // gets an element when another model wants its memory
 
 	wake  chan struct{} // gets an element when a request has come
 	mu    sync.Mutex
@@ -118,7 +122,7 @@ func seedOf(body []byte) (uint64, error) {
 
 // newModel begins to open a model. Its result is what the client gets once it is open.
 func (s *Server) newModel(ctx context.Context, of *session, m *model, call string, body []byte) (any, error) {
-	m.wake, m.next, m.held, m.of = make(chan struct{}, 1), 1, map[int32]*job{}, of
+	m.wake, m.out, m.next, m.held, m.of = make(chan struct{}, 1), make(chan struct{}, 1), 1, map[int32]*job{}, of
 	return s.submit(futureID(m.id, 0), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		m.making = f
 		if err := s.begin(m, call, body); err != nil {
@@ -152,13 +156,16 @@ func (s *Server) hold(ctx context.Context, m *model) {
 // errStops ends a model whose requests the next service answers.
 var errStops = errors.New("the service stops")
 
+// newRoom is how long a new model waits for others to leave memory.
+const newRoom = 2 * time.Second
+
 // make opens a new model, and answers who made it.
 func (s *Server) make(ctx context.Context, m *model) error {
 	if m.making == nil {
 		return nil
 	}
 	var reply any
-	err := s.alone(ctx, func() (err error) {
+	err := s.inRoom(ctx, m, newRoom, func() (err error) {
 		reply, err = m.first(ctx, s)
 		return err
 	})
