@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -29,6 +30,9 @@ type model struct {
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
 	pending bool           // there is a gradient that no step has used
 	turn    *turn          // at computing; nil while others have theirs
+
+	inMemory atomic.Bool   // there is a trainer
+	out      chan struct{} // gets an element when another model wants its memory
 
 	wake  chan struct{} // gets an element when a request has come
 	mu    sync.Mutex
@@ -122,7 +126,7 @@ func seedOf(body []byte) (uint64, error) {
 // newModel begins to open a model. Its result is what the client gets once it is open.
 func (s *Server) newModel(ctx context.Context, of *session, m *model, call string, body []byte) (any, error) {
 	m.session, m.made = of, time.Now()
-	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
+	m.wake, m.out, m.next, m.held = make(chan struct{}, 1), make(chan struct{}, 1), 1, map[int32]*job{}
 	return s.submit(of.owner, futureID(m.id, 0), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		m.making = f
 		if err := s.begin(m, call, body); err != nil {
@@ -156,13 +160,16 @@ func (s *Server) hold(ctx context.Context, m *model) {
 // errStops ends a model whose requests the next service answers.
 var errStops = errors.New("the service stops")
 
+// newRoom is how long a new model waits for others to leave memory.
+const newRoom = 2 * time.Second
+
 // make opens a new model, and answers who made it.
 func (s *Server) make(ctx context.Context, m *model) error {
 	if m.making == nil {
 		return nil
 	}
 	var reply any
-	err := s.alone(ctx, m, func() (err error) {
+	err := s.inRoom(ctx, m, newRoom, func() (err error) {
 		reply, err = m.first(ctx, s)
 		return err
 	})

@@ -123,16 +123,22 @@ func (m *model) loop(ctx context.Context, s *Server) error {
 			case <-gap: // nil waits for ever
 				m.giveUp(s)
 			case <-m.unused(s):
-				if err := s.alone(ctx, m, func() error { return m.leave(ctx, s) }); err != nil && ctx.Err() == nil {
-					s.opts.Say(fmt.Sprintf("%s stays in memory: %v", m.id, err))
-					m.idle = time.Now()
-				}
+				m.goOut(ctx, s)
+			case <-m.out:
+				m.goOut(ctx, s)
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
 			continue
 		}
-		if err := s.alone(ctx, m, func() error { return m.run(ctx, s, j) }); err != nil {
+		err := s.inRoom(ctx, m, s.opts.Gap, func() error { return m.run(ctx, s, j) })
+		if errors.As(err, new(*noRoom)) { // the model waits for memory, on the disk
+			result := outcome(nil, &ownError{err})
+			m.keep(s, j.f, j.call.seq, result)
+			j.f.finish(result, nil)
+			continue
+		}
+		if err != nil {
 			if m.session.hasEnded() || ctx.Err() == nil {
 				j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, err))
 			}
@@ -144,7 +150,7 @@ func (m *model) loop(ctx context.Context, s *Server) error {
 // run runs a request, and gives the client its result. It is an error if the model cannot come into memory, or ctx ends.
 func (m *model) run(ctx context.Context, s *Server, j *job) error {
 	if err := m.enter(ctx, s); err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.As(err, new(*noRoom)) {
 			s.lose(m.session, m.id, err)
 		}
 		return err

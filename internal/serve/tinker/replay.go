@@ -133,6 +133,7 @@ func (m *model) enter(ctx context.Context, s *Server) error {
 	if err := m.replay(ctx, s, t); err != nil {
 		return errors.Join(err, m.close())
 	}
+	m.inMemory.Store(true)
 	return nil
 }
 
@@ -142,6 +143,7 @@ func (m *model) close() error {
 	}
 	err := m.trainer.Close()
 	m.trainer = nil
+	m.inMemory.Store(false)
 	return err
 }
 
@@ -150,10 +152,10 @@ func (m *model) open(ctx context.Context, s *Server, t *story) (err error) {
 	m.pending, m.spoilt = false, ""
 	if t.note == nil {
 		m.trainer, err = s.all.openMade(ctx, m, t.made)
-		return err
+		return isForLackOfRoom(err)
 	}
 	if m.trainer, err = m.base.Open(ctx, m.recipe.lora(), 0); err != nil {
-		return err
+		return isForLackOfRoom(err)
 	}
 	if err := m.trainer.LoadState(ctx, filepath.Join(m.journal.dir, stateName)); err != nil {
 		return errors.Join(&ownError{err}, m.close())

@@ -232,7 +232,7 @@ func (r *resuming) sampler(x *session, path string) error {
 	return nil
 }
 
-// resumeModel brings back a model with the requests that have no result, and the results.
+// model brings back a model with the requests that have no result, and the results.
 func (r *resuming) model(x *session, id, dir string) error {
 	if _, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), trainPrefix)); err != nil {
 		return fmt.Errorf("%s is no model's directory", dir)
@@ -254,7 +254,7 @@ func (r *resuming) model(x *session, id, dir string) error {
 	o := t.origin()
 	m := &model{
 		id: id, session: x, made: o.Made, about: o.About, recipe: o.Recipe, journal: j,
-		wake: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: o.Made,
+		wake: make(chan struct{}, 1), out: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: o.Made,
 	}
 	if m.base, err = r.server.all.baseOf(m.recipe.BaseModel); err != nil {
 		return errors.Join(err, j.log.Close())
@@ -271,7 +271,7 @@ func (r *resuming) model(x *session, id, dir string) error {
 	return nil
 }
 
-// resumeFutures brings back the answers to a model's requests.
+// futures brings back the answers to a model's requests.
 func (r *resuming) futures(m *model, t *story) error {
 	hasFetched := map[int32]bool{}
 	if t.note != nil {

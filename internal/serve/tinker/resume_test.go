@@ -77,6 +77,64 @@ func TestAnIdleModelLeavesMemory(t *testing.T) {
 	}
 }
 
+// dropping is a trainer that says when it is closed.
+type dropping struct {
+	engine.Discarder
+	closed func()
+}
+
+func (d *dropping) Close() error {
+	d.closed()
+	return d.Discarder.Close()
+}
+
+// A model that finds no room in memory gets that of one that has nothing to do, with the same bits for both.
+func TestModelsMakeRoomForOneAnother(t *testing.T) {
+	var outputs [2][]string
+	for i, room := range []int32{2, 1} {
+		open := new(atomic.Int32)
+		c := serve(t, func(o *Options) {
+			whole := o.Bases[0].Open
+			o.Bases[0].Open = func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
+				if open.Load() == room {
+					return nil, errors.New("it needs more memory than is free")
+				}
+				trainer, err := whole(ctx, lora, seed)
+				if err != nil {
+					return nil, err
+				}
+				open.Add(1)
+				return &dropping{trainer.(engine.Discarder), func() { open.Add(-1) }}, nil
+			}
+		})
+		ids := []string{c.model(0), c.model(1)}
+		for step := range int32(2) {
+			for k, id := range ids {
+				data := [][]int32{first, second}[k]
+				passes, stepped := c.send(request(id, 2*step+1, "cross_entropy", data)), c.step(id, 2*step+2)
+				for _, reply := range []object{passes, stepped} {
+					message, failed := c.result(reply)
+					if failed != "" {
+						t.Fatal(failed)
+					}
+					outputs[i] = append(outputs[i], string(message))
+				}
+			}
+		}
+		if room == 1 { // a gradient stays in memory, so a third model is refused
+			c.output(c.send(request(ids[1], 5, "cross_entropy", first)))
+			made := c.call("create_model", object{
+				"session_id": c.session, "model_seq_id": 2, "base_model": "tiny", "type": "create_model", "lora_config": object{"rank": 2}})
+			if _, failed := c.result(made); failed != "it needs more memory than is free" {
+				t.Error(failed)
+			}
+		}
+	}
+	if !slices.Equal(outputs[0], outputs[1]) {
+		t.Errorf("with room %q, otherwise %q", outputs[0], outputs[1])
+	}
+}
+
 // A service goes on with what the one before it has left: sessions, samplers, models, and requests without a result.
 func TestResume(t *testing.T) {
 	c := serve(t, nil)
@@ -142,7 +200,7 @@ func TestResume(t *testing.T) {
 
 func (c *client) samplerInfoOf(number int) map[string]string {
 	c.t.Helper()
-	info, err := c.server.samplerInfo("", c.session + ":sample:" + string(rune('0'+number)))
+	info, err := c.server.samplerInfo("", c.session+":sample:"+string(rune('0'+number)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
