@@ -219,8 +219,10 @@ func (s *Server) alone(ctx context.Context, m *model, do func() error) (err erro
 		m.turn = nil
 		return err
 	}
-	m.turn.charge(leastCharge)
-	err = do()
+	before := m.turn.spent
+	if err = do(); m.turn.spent == before {
+		m.turn.charge(leastCharge)
+	}
 	if ctx.Err() != nil || !m.isReady() { // or else it waits for its next turn from now on
 		m.turn.leave()
 		m.turn = nil

@@ -133,6 +133,7 @@ type turn struct {
 	came      int64
 	given     chan struct{} // closed when it is
 	isGiven   bool
+	spent     int // tokens that were charged
 }
 
 // ask asks for a turn of a part of a key.
@@ -229,6 +230,7 @@ func (t *turn) charge(tokens int) {
 	q := t.q
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
+	t.spent += tokens
 	t.key.had += int64(tokens)
 	t.part.had += int64(tokens)
 	if q.account.paused(t.keyName); q.account.budgets[t.keyName] != nil {
