@@ -19,8 +19,8 @@ type Trainer interface {
 	ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error)
 	// OptimStep applies the gradient and clears it. Metrics: grad_norm (before clipping), lr.
 	OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error)
-	// SaveState writes into dir what a resumed run needs for the same bits: master weights, moments,
-	// counters, and the version that a Publisher has offered.
+	// SaveState writes into dir what a resumed run needs for the same bits: master weights, moments, the
+	// gradient since the last OptimStep, counters, and the version that a Publisher has offered.
 	SaveState(ctx context.Context, dir string) error
 	// LoadState reads what SaveState wrote. A sampler that shares memory with the engine then has the
 	// offered version.

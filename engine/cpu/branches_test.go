@@ -153,7 +153,7 @@ func TestBackwardSkipsIdleBranches(t *testing.T) {
 func TestLoadOfExpertsCountsEveryBranch(t *testing.T) {
 	e := open(t, tiny("qwen3_moe"))
 	load := func(batches ...*trinity.Batch) string {
-		e.passes.backbone.balance.report(trinity.Metrics{}) // which begins anew
+		e.passes.backbone.balance.clear()
 		e.gradientOf(t, weighted{}, batches...)
 		return fmt.Sprint(e.passes.backbone.balance.counts)
 	}

@@ -47,11 +47,8 @@ func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.Tok
 func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.opts.ForwardOnly:
-		return nil, errForwardOnly
-	case e.weights == nil:
-		return nil, errClosed
+	if err := e.trainable(ctx); err != nil {
+		return nil, err
 	}
 	if loss.Streams().Score || e.opts.Score {
 		var err error
@@ -70,6 +67,14 @@ func (e *Engine) usable(ctx context.Context) error {
 		return errClosed
 	}
 	return ctx.Err()
+}
+
+// trainable returns an error if the engine is not usable, or was opened for forward passes only.
+func (e *Engine) trainable(ctx context.Context) error {
+	if e.opts.ForwardOnly {
+		return errForwardOnly
+	}
+	return e.usable(ctx)
 }
 
 // check returns an error if the engine is closed or cannot compute the batch.
