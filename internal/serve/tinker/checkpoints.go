@@ -106,8 +106,8 @@ func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
 		if err := tinker.CheckName(in.Path); err != nil {
 			return nil, err
 		}
-		if m.pending && kind == tinker.Weights {
-			return nil, errors.New("there is a gradient that no optim_step has used: call optim_step before save_state")
+		if _, drops := m.trainer.(engine.Discarder); m.pending && kind == tinker.Weights && !drops {
+			return nil, errors.New("this engine cannot leave the gradient since the last optim_step out: call optim_step before save_state")
 		}
 		p := tinker.Path{Run: m.id, Kind: kind, Name: in.Path}
 		if _, err := os.Stat(s.store.dirOf(p)); err == nil && !in.Overwrite {
@@ -204,7 +204,7 @@ func (c *checkpoint) open(ctx context.Context, b *Base, withOptimizer bool) (eng
 	spec.Path = c.dir
 	trainer, err := b.Open(ctx, spec, 0)
 	if err == nil && withOptimizer {
-		if err = trainer.LoadState(ctx, c.dir); err != nil {
+		if err = c.load(ctx, trainer); err != nil {
 			err = errors.Join(err, trainer.Close())
 		}
 	}
@@ -212,6 +212,18 @@ func (c *checkpoint) open(ctx context.Context, b *Base, withOptimizer bool) (eng
 		return nil, &ownError{err}
 	}
 	return trainer, nil
+}
+
+// load loads weights and moments. A state also has the gradient that no step had used when it was saved, which is no part of
+// a checkpoint: whoever loads one sends the passes of the next step anew.
+func (c *checkpoint) load(ctx context.Context, trainer engine.Trainer) error {
+	if err := trainer.LoadState(ctx, c.dir); err != nil {
+		return err
+	}
+	if d, ok := trainer.(engine.Discarder); ok {
+		return d.Discard(ctx)
+	}
+	return nil // an engine that drops no gradient: see saveWeights
 }
 
 func (s *Server) weightsInfo(_ context.Context, body []byte) (any, error) {
