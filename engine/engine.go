@@ -58,6 +58,27 @@ type Discarder interface {
 	Discard(ctx context.Context) error
 }
 
+// BaseSharer is a [TrainerOpener] that opens a frozen base once, for many adapters.
+type BaseSharer interface {
+	TrainerOpener
+	// OpenBase loads the base of spec. It reads neither LoRA nor Seed: those of an adapter are given to Tenant.
+	OpenBase(ctx context.Context, spec TrainerSpec) (Base, error)
+	// PlanBase is PlanMemory for OpenBase.
+	PlanBase(spec TrainerSpec) ([]MemoryPart, error)
+}
+
+// Base is a frozen model with the memory of a pass, which trainers of its adapters, its tenants, use in turn. A tenant
+// owns its adapter, gradient and moments alone.
+type Base interface {
+	// Tenant opens a trainer of an adapter. It has the bits of the one that OpenTrainer would open, whatever other
+	// tenants do. It may wait until a pass of another tenant ends.
+	Tenant(ctx context.Context, lora *LoRASpec, seed uint64) (Trainer, error)
+	// PlanTenant returns the memory that Tenant would take now.
+	PlanTenant(lora *LoRASpec) ([]MemoryPart, error)
+	// Close frees the base. It is an error while tenants are open.
+	Close() error
+}
+
 // StateReader is a [TrainerOpener] that writes the model of a state without loading the optimizer's tensors.
 type StateReader interface {
 	TrainerOpener

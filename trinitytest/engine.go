@@ -243,15 +243,9 @@ func engineResume(t *testing.T, open func(*testing.T) Trained) {
 func engineResumeGradient(t *testing.T, open func(*testing.T) Trained) {
 	undisturbed, saved, resumed := open(t), open(t), open(t)
 	dir, clean, whole := t.TempDir(), t.TempDir(), wholeBatch()
-	add := func(e Trained, xs []*trinity.Experience) {
-		t.Helper()
-		if _, err := e.Engine.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, e.loss(1)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	step := func(e Trained) ([]float32, float64) {
 		t.Helper()
-		add(e, whole.Experiences[2:])
+		add(t, e, whole.Experiences[2:])
 		metrics, err := e.Engine.OptimStep(t.Context(), smooth)
 		if err != nil {
 			t.Fatal(err)
@@ -264,8 +258,8 @@ func engineResumeGradient(t *testing.T, open func(*testing.T) Trained) {
 	if err := saved.Engine.SaveState(t.Context(), clean); err != nil {
 		t.Fatal(err)
 	}
-	add(undisturbed, whole.Experiences[:2])
-	add(saved, whole.Experiences[:2])
+	add(t, undisturbed, whole.Experiences[:2])
+	add(t, saved, whole.Experiences[:2])
 	if err := saved.Engine.SaveState(t.Context(), dir); err != nil {
 		t.Fatalf("a state between ForwardBackward and OptimStep: %v", err)
 	}
@@ -279,7 +273,7 @@ func engineResumeGradient(t *testing.T, open func(*testing.T) Trained) {
 				farthest(got, want))
 		}
 	}
-	add(saved, whole.Experiences[:2])
+	add(t, saved, whole.Experiences[:2])
 	if err := saved.Engine.LoadState(t.Context(), clean); err != nil {
 		t.Fatal(err)
 	}

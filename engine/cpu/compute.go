@@ -21,10 +21,7 @@ func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Str
 	if want.Score || e.opts.Score {
 		return e.scores(ctx, b.Experiences, want)
 	}
-	if err := e.check(b.Experiences, want); err != nil {
-		return nil, err
-	}
-	return e.passes.score(ctx, e.weights, b.Experiences, want)
+	return e.score(ctx, e.weights, b.Experiences, want)
 }
 
 // Reference returns the log-probabilities of every experience under the frozen reference: the base
@@ -35,10 +32,20 @@ func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.Tok
 	if e.weights != nil && e.reference == nil {
 		return nil, fmt.Errorf("cpu: the engine has no reference weights: open it with Options.Reference")
 	}
-	if err := e.check(b.Experiences, trinity.Streams{}); err != nil {
+	return e.score(ctx, e.reference, b.Experiences, trinity.Streams{})
+}
+
+// score returns the streams of every experience under m.
+func (e *Engine) score(ctx context.Context, m *network, batch []*trinity.Experience, want trinity.Streams) ([]trinity.TokenStats, error) {
+	p, err := e.borrow(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return e.passes.score(ctx, e.reference, b.Experiences, trinity.Streams{})
+	defer e.giveBack()
+	if err := p.check(batch, want); err != nil {
+		return nil, err
+	}
+	return p.score(ctx, m, batch, want)
 }
 
 // ForwardBackward adds the gradient of the loss to the gradient since the last OptimStep. It
@@ -56,7 +63,12 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 			return nil, err
 		}
 	}
-	metrics, added, err := e.passes.train(ctx, e.weights, e.grads, b, loss)
+	p, err := e.borrow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer e.giveBack()
+	metrics, added, err := p.train(ctx, e.weights, e.grads, b, loss)
 	e.accumulating = e.accumulating || added
 	return metrics, err
 }
@@ -75,12 +87,4 @@ func (e *Engine) trainable(ctx context.Context) error {
 		return errForwardOnly
 	}
 	return e.usable(ctx)
-}
-
-// check returns an error if the engine is closed or cannot compute the batch.
-func (e *Engine) check(batch []*trinity.Experience, want trinity.Streams) error {
-	if e.weights == nil {
-		return errClosed
-	}
-	return e.passes.check(batch, want)
 }

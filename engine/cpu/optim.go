@@ -110,7 +110,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 		OptimParams: p, pool: e.pool, number: e.steps, scale: scale, layout: e.trainedLayout(), weights: e.trained, gradient: e.gradient,
 	})
 	metrics := trinity.Metrics{"grad_norm": norm, "lr": p.LR}
-	e.passes.backbone.balance.report(metrics)
+	e.balance.report(metrics)
 	e.clearGradient()
 	return metrics, nil
 }
@@ -130,7 +130,7 @@ func (e *Engine) Discard(ctx context.Context) error {
 func (e *Engine) clearGradient() {
 	clearFlat(e.pool, e.gradient)
 	e.accumulating = false
-	e.passes.backbone.balance.clear()
+	e.balance.clear()
 }
 
 // copyPublished copies the published weights before they change, if the options ask for it.

@@ -90,7 +90,7 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 		Optimizer: e.optimizer.describe(), Kernels: kernel.Active(), LoRA: e.adapters.tag(),
 	}
 	if e.accumulating {
-		s.Format, s.Loads = gradientFormat, e.passes.backbone.balance.loads()
+		s.Format, s.Loads = gradientFormat, e.balance.loads()
 	}
 	var entries []safetensors.Entry
 	for _, part := range e.stored(behind, e.accumulating) {
@@ -134,7 +134,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	if err := e.passes.backbone.balance.setLoads(s.Loads); err != nil {
+	if err := e.balance.setLoads(s.Loads); err != nil {
 		return fmt.Errorf("cpu: %s: %w", filepath.Join(dir, stateName), err)
 	}
 	e.steps, e.published, e.hasPublished, e.behind, e.accumulating = s.Steps, s.Published, s.HasPublished, s.Behind, s.hasGradient()
