@@ -203,13 +203,13 @@ func (c *checkpoint) open(ctx context.Context, b *Base, withOptimizer bool) (eng
 	spec := c.lora()
 	spec.Path = c.dir
 	trainer, err := b.Open(ctx, spec, 0)
-	if err == nil && withOptimizer {
-		if err = c.load(ctx, trainer); err != nil {
-			err = errors.Join(err, trainer.Close())
-		}
-	}
 	if err != nil {
-		return nil, &ownError{err}
+		return nil, err
+	}
+	if withOptimizer {
+		if err := c.load(ctx, trainer); err != nil {
+			return nil, &ownError{errors.Join(err, trainer.Close())}
+		}
 	}
 	return trainer, nil
 }
