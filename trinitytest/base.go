@@ -25,7 +25,8 @@ func Base(t *testing.T, sharer engine.BaseSharer, spec engine.TrainerSpec) {
 // adapters are those of the tenants, of several ranks. The largest comes last, so that what is shared must grow.
 func adapters() []*engine.LoRASpec {
 	return []*engine.LoRASpec{
-		{LoraRank: 2, LoraAlpha: 8, TargetModules: engine.Names{"all-linear"}}, {LoraRank: 1, LoraAlpha: 4, TargetModules: engine.Names{"q_proj"}},
+		{LoraRank: 2, LoraAlpha: 8, TargetModules: engine.Names{"all-linear"}},
+		{LoraRank: 1, LoraAlpha: 4, TargetModules: engine.Names{"q_proj"}},
 		{LoraRank: 5, LoraAlpha: 8, TargetModules: engine.Names{"all-linear"}},
 	}
 }

@@ -109,7 +109,7 @@ func (b *base) touch() {
 	}
 }
 
-// borrow waits until no other engine of the base computes, and lends e what a pass needs until e.giveBack.
+// borrow waits until no other engine of the base computes, and lends e what a pass needs until giveBack.
 func (e *Engine) borrow(ctx context.Context) (*passes, error) {
 	if e.weights == nil {
 		return nil, errClosed
@@ -123,7 +123,7 @@ func (e *Engine) borrow(ctx context.Context) (*passes, error) {
 	return e.passes, nil
 }
 
-func (e *Engine) giveBack() { <-e.of.lent }
+func (b *base) giveBack() { <-b.lent }
 
 // Tenant implements engine.Base.
 func (b *base) Tenant(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
@@ -132,7 +132,7 @@ func (b *base) Tenant(ctx context.Context, lora *engine.LoRASpec, seed uint64) (
 	}
 	e, err := b.newTenant(lora, seed, false)
 	if err == nil {
-		err = e.settle(ctx)
+		err = b.settle(ctx, e)
 	}
 	if err != nil {
 		b.leave()
@@ -174,18 +174,18 @@ func (b *base) newTenant(lora *engine.LoRASpec, seed uint64, planning bool) (*En
 }
 
 // settle makes room for the low-rank updates of a tenant in the memory that all share.
-func (e *Engine) settle(ctx context.Context) error {
+func (b *base) settle(ctx context.Context, e *Engine) error {
 	p, err := e.borrow(ctx)
 	if err != nil {
 		return err
 	}
-	defer e.giveBack()
+	defer b.giveBack()
 	if err := p.backbone.widen(e.adapters.columns()); err != nil {
 		return err
 	}
-	e.of.mu.Lock()
-	defer e.of.mu.Unlock()
-	e.of.columns = p.backbone.low
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.columns = p.backbone.low
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (e *Engine) score(ctx context.Context, m *network, batch []*trinity.Experie
 	if err != nil {
 		return nil, err
 	}
-	defer e.giveBack()
+	defer e.of.giveBack()
 	if err := p.check(batch, want); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	if err != nil {
 		return nil, err
 	}
-	defer e.giveBack()
+	defer e.of.giveBack()
 	metrics, added, err := p.train(ctx, e.weights, e.grads, b, loss)
 	e.accumulating = e.accumulating || added
 	return metrics, err

@@ -28,7 +28,8 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 		case !ok:
 			return fmt.Errorf("cpu: teacher %q is a %T: this engine compares only with teachers of its own type", name, teachers[name])
 		case t.of == e.of: // which computes one pass at a time
-			return fmt.Errorf("cpu: teacher %q is the engine that is trained, or shares its base: open its model a second time, for forward passes", name)
+			return fmt.Errorf("cpu: teacher %q is the engine that is trained, or shares its base: "+
+				"open its model a second time, for forward passes", name)
 		case t.passes.head.hasScore():
 			return fmt.Errorf("cpu: teacher %q has no vocabulary projection", name)
 		case t.cfg.VocabSize < e.cfg.VocabSize:
@@ -41,7 +42,7 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	if err != nil {
 		return err
 	}
-	defer e.giveBack()
+	defer e.of.giveBack()
 	h := &p.head
 	if width <= h.compare.width {
 		return nil
@@ -58,7 +59,7 @@ func (e *Engine) normedStates(ctx context.Context, batch []*trinity.Experience, 
 	if err != nil {
 		return err
 	}
-	defer e.giveBack()
+	defer e.of.giveBack()
 	if err := p.check(batch, trinity.Streams{}); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (e *Engine) distributions(
 	if err != nil {
 		return err
 	}
-	defer e.giveBack()
+	defer e.of.giveBack()
 	if err := p.check(batch, trinity.Streams{}); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 	if err != nil {
 		return nil, err
 	}
-	defer e.giveBack()
+	defer e.of.giveBack()
 	want := trinity.Streams{Value: true}
 	if err := s.check(states, want); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,7 +20,9 @@ type adapters struct {
 }
 
 // newAdapters opens the base of spec, if the engine shares one and there is memory for it. Its plan is nil if it shares none.
-func newAdapters(ctx context.Context, opener engine.TrainerOpener, spec engine.TrainerSpec) (a *adapters, plan []engine.MemoryPart, err error) {
+func newAdapters(ctx context.Context, opener engine.TrainerOpener, spec engine.TrainerSpec) (
+	a *adapters, plan []engine.MemoryPart, err error,
+) {
 	a = &adapters{opener: opener, spec: spec}
 	sharer, ok := opener.(engine.BaseSharer)
 	if !ok {
@@ -81,14 +84,13 @@ var available = func() int64 { return int64(place.Machine().Available) }
 // fits returns an error if parts need more memory than a device has free. advice says what would help.
 func fits(what string, parts []engine.MemoryPart, advice string) error {
 	for _, p := range place.Planned(parts, "", "") {
-		of, free := "memory", p.Free
-		if p.Device == "" {
-			free = available()
-		} else {
-			of += " of " + p.Device
+		of, free := p.Device, p.Free
+		if of == "" {
+			of, free = "this machine", available()
 		}
 		if free > 0 && p.Bytes > free {
-			return fmt.Errorf("%s needs about %s of %s, and %s are free: %s", what, config.Size(p.Bytes), of, config.Size(free), advice)
+			return fmt.Errorf("%s needs about %s of the memory of %s, and %s are free: %s", what, config.Size(p.Bytes), of, config.Size(free),
+				advice)
 		}
 	}
 	return nil
@@ -106,17 +108,11 @@ func (a *adapters) describe(name string, shared []engine.MemoryPart, say func(st
 	for _, p := range slices.DeleteFunc(slices.Clone(shared), func(p engine.MemoryPart) bool { return p.Passing }) {
 		say(fmt.Sprintf("memory of %s: %s, %s: %s", name, p.Kind, config.Size(p.Bytes), p.Why))
 	}
-	for _, p := range append(place.Planned(shared, "all of that", ""), place.Planned(each, fmt.Sprintf("each model of rank %d", usualRank), "")...) {
-		of := "this machine"
-		if p.Device == "" {
-			p.Free = available()
-		} else {
-			of = p.Device
-		}
-		if p.Free > 0 {
-			of += fmt.Sprintf(", where %s are free", config.Size(p.Free))
-		}
-		say(fmt.Sprintf("memory of %s: %s, %s of %s", name, p.Kind, config.Size(p.Bytes), of))
+	for _, p := range place.Planned(shared, "", "") {
+		say(fmt.Sprintf("memory of %s: all of that, %s of %s", name, config.Size(p.Bytes), cmp.Or(p.Device, "this machine")))
+	}
+	for _, p := range place.Planned(each, "", "") {
+		say(fmt.Sprintf("memory of %s: each model of rank %d, %s of %s", name, usualRank, config.Size(p.Bytes), cmp.Or(p.Device, "this machine")))
 	}
 	return nil
 }
