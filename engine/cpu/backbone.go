@@ -37,17 +37,17 @@ func (b *backbone) reserve(rows int, train bool) error {
 	return b.widen(b.low)
 }
 
-// widen makes room for low-rank updates of so many columns.
+// widen makes room for low-rank updates of so many columns. After an error, those before still have theirs.
 func (b *backbone) widen(columns int) error {
-	b.low = max(b.low, columns)
 	w := &b.work
-	if w.low.columns >= b.low {
+	if columns <= w.low.columns {
 		return nil
 	}
-	if err := w.low.free(); err != nil {
+	low, err := takeLow(b.newArena(), w.rows, columns, w.train)
+	if err != nil {
 		return err
 	}
-	low, err := takeLow(b.newArena(), w.rows, b.low, w.train)
-	w.low = low
+	err = w.low.free()
+	w.low, b.low = low, columns
 	return err
 }

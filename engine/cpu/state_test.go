@@ -105,6 +105,9 @@ func TestResumedRunHasTheSameBits(t *testing.T) {
 			if err := straight.SaveState(ctx, dir); err != nil {
 				t.Fatal(err)
 			}
+			if s, err := parseState(filepath.Join(dir, stateName)); err != nil || s.Format != 1 {
+				t.Errorf("a state without a gradient has format %d, which older programs do not read; %v", s.Format, err)
+			}
 			resumed, second := withRecorder(t, opts)
 			if err := resumed.LoadState(ctx, dir); err != nil {
 				t.Fatal(err)
