@@ -120,7 +120,9 @@ func wantArgs(n int) cobra.PositionalArgs {
 }
 
 // usage returns how to call a command, also one of another command.
-func usage(cmd *cobra.Command) string { return cmd.CommandPath() + strings.TrimPrefix(cmd.Use, cmd.Name()) }
+func usage(cmd *cobra.Command) string {
+	return cmd.CommandPath() + strings.TrimPrefix(cmd.Use, cmd.Name())
+}
 
 // wantAtMost returns an error if there are more than n arguments.
 func wantAtMost(n int) cobra.PositionalArgs {

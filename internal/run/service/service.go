@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return context.Cause(ctx)
 }
 
-// openBase opens the sampler of a model, and says how to open its trainers.
+// openBase opens a model: its sampler, and what its trainers share.
 func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
 	cfg, err := model.ReadConfig(m.Path)
 	if err != nil {
@@ -122,25 +123,39 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 		length = min(cfg.MaxPositions, usualLength)
 	}
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
-	sampler, err := samplers.OpenSampler(ctx, engine.SamplerSpec{
+	sample := engine.SamplerSpec{
 		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored, Text: text.Decode, Tokens: text.Encode,
+	}
+	sampling, err := samplers.PlanMemory(sample)
+	if err != nil {
+		return nil, nil, err
+	}
+	adapters, training, err := newAdapters(ctx, trainers, engine.TrainerSpec{
+		ModelPath: m.Path, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	closing := func() {
+	err = adapters.describe(m.Name, append(training, sampling...), o.Say)
+	var sampler trinity.Sampler
+	if err == nil {
+		sampler, err = samplers.OpenSampler(ctx, sample)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, adapters.close())
+	}
+	closing := func() { // when the service ends, and all trainers have
 		if c, ok := sampler.(interface{ Close() error }); ok {
-			_ = c.Close() // the service ends
+			_ = c.Close()
+		}
+		if err := adapters.close(); err != nil {
+			o.Say(err.Error())
 		}
 	}
 	b := &tinker.Base{
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
 		MaxRank: cfg.HiddenSize, Sequences: sequences, MicroTokens: max(microTokens, length),
-		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
-			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
-				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
-			})
-		},
+		Open: adapters.open,
 	}
 	var ok bool
 	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {

@@ -131,8 +131,8 @@ func (s *Server) saveCall(body []byte) (*call, error) {
 		if err := tinker.CheckName(in.Path); err != nil {
 			return nil, err
 		}
-		if m.pending && kind == tinker.Weights {
-			return nil, errors.New("there is a gradient that no optim_step has used: call optim_step before save_state")
+		if _, drops := m.trainer.(engine.Discarder); m.pending && kind == tinker.Weights && !drops {
+			return nil, errors.New("this engine cannot leave the gradient since the last optim_step out: call optim_step before save_state")
 		}
 		p := tinker.Path{Run: m.id, Kind: kind, Name: in.Path}
 		if there, err := s.all.store.find(p); !isMissing(err) && !in.Overwrite && (err != nil || there.Written != futureID(m.id, in.SeqID)) {
@@ -273,15 +273,27 @@ func (c *checkpoint) open(ctx context.Context, b *Base, withOptimizer bool) (eng
 	spec := c.lora()
 	spec.Path = c.dir
 	trainer, err := b.Open(ctx, spec, 0)
-	if err == nil && withOptimizer {
-		if err = trainer.LoadState(ctx, c.dir); err != nil {
-			err = errors.Join(err, trainer.Close())
+	if err != nil {
+		return nil, err
+	}
+	if withOptimizer {
+		if err := c.load(ctx, trainer); err != nil {
+			return nil, &ownError{errors.Join(err, trainer.Close())}
 		}
 	}
-	if err != nil {
-		return nil, &ownError{err}
-	}
 	return trainer, nil
+}
+
+// load loads weights and moments. A state also has the gradient that no step had used when it was saved, which is no part of
+// a checkpoint: whoever loads one sends the passes of the next step anew.
+func (c *checkpoint) load(ctx context.Context, trainer engine.Trainer) error {
+	if err := trainer.LoadState(ctx, c.dir); err != nil {
+		return err
+	}
+	if d, ok := trainer.(engine.Discarder); ok {
+		return d.Discard(ctx)
+	}
+	return nil // an engine that drops no gradient: see saveCall
 }
 
 func (s *Server) weightsInfo(ctx context.Context, body []byte) (any, error) {

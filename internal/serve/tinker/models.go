@@ -169,7 +169,7 @@ func (s *Server) make(ctx context.Context, m *model) error {
 		return nil
 	}
 	var reply any
-	err := s.inRoom(ctx, m, newRoom, func() (err error) {
+	err := m.inRoom(ctx, s, newRoom, func() (err error) {
 		reply, err = m.first(ctx, s)
 		return err
 	})

@@ -131,7 +131,7 @@ func (m *model) loop(ctx context.Context, s *Server) error {
 			}
 			continue
 		}
-		err := s.inRoom(ctx, m, s.opts.Gap, func() error { return m.run(ctx, s, j) })
+		err := m.inRoom(ctx, s, s.opts.Gap, func() error { return m.run(ctx, s, j) })
 		if errors.As(err, new(*noRoom)) { // the model waits for memory, on the disk
 			result := outcome(nil, &ownError{err})
 			m.keep(s, j.f, j.call.seq, result)

@@ -24,14 +24,14 @@ func isForLackOfRoom(err error) error {
 // roomPoll is how long models have to leave memory before another one tries again.
 const roomPoll = 200 * time.Millisecond
 
-// inRoom runs do for a model while nothing else computes. If there is no room in memory, it asks models that have nothing
+// inRoom runs do while nothing else computes. If there is no room in memory, it asks models that have nothing
 // to do to leave, and tries again until patience has passed. A new model tries again only if there are such models.
-func (s *Server) inRoom(ctx context.Context, m *model, patience time.Duration, do func() error) error {
+func (m *model) inRoom(ctx context.Context, s *Server, patience time.Duration, do func() error) error {
 	for until := time.Now().Add(patience); ; {
 		err := s.alone(ctx, m, do)
 		asked := 0
 		if errors.As(err, new(*noRoom)) {
-			asked = s.makeRoom(m)
+			asked = m.makeRoom(s)
 		}
 		if !errors.As(err, new(*noRoom)) || m.making != nil && asked == 0 || time.Now().After(until) {
 			return err
@@ -45,18 +45,18 @@ func (s *Server) inRoom(ctx context.Context, m *model, patience time.Duration, d
 }
 
 // makeRoom asks models that have nothing to do to leave memory, and returns how many it has asked.
-func (s *Server) makeRoom(but *model) (asked int) {
+func (m *model) makeRoom(s *Server) (asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.models {
-		m.mu.Lock()
-		isIdle := m != but && len(m.held) == 0
-		m.mu.Unlock()
-		if !isIdle || !m.inMemory.Load() {
+	for _, other := range s.models {
+		other.mu.Lock()
+		isIdle := other != m && len(other.held) == 0
+		other.mu.Unlock()
+		if !isIdle || !other.inMemory.Load() {
 			continue
 		}
 		select {
-		case m.out <- struct{}{}:
+		case other.out <- struct{}{}:
 			asked++
 		default: // it was asked already
 		}

@@ -31,7 +31,8 @@ type Base struct {
 	MaxScored int // tokens of a sequence of which log-probabilities are asked
 	MaxRank   int // of an adapter
 
-	// Open opens a trainer of an adapter.
+	// Open opens a trainer of an adapter. An error that is no trinity.EngineError is the client's, such as a model that does not
+	// fit in memory.
 	Open func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error)
 	// MicroTokens is how many tokens a trainer computes at once.
 	MicroTokens int

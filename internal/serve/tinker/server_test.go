@@ -378,12 +378,8 @@ func TestARefusedRequestUsesItsNumber(t *testing.T) {
 	if _, failed := c.result(external); !strings.HasPrefix(failed, "save_weights_external is not in this version") {
 		t.Error(failed)
 	}
-	if _, failed := c.result(c.call("save_weights", object{"model_id": id, "seq_id": seq + 3, "path": "x"})); !strings.HasPrefix(
-		failed, "there is a gradient that no optim_step has used") {
-		t.Error(failed)
-	}
 	// What the steps refused has not lost the gradient.
-	if metrics := c.must(c.step(id, seq+4))["metrics"].(map[string]any); metrics["grad_norm:mean"] == 0.0 {
+	if metrics := c.must(c.step(id, seq+3))["metrics"].(map[string]any); metrics["grad_norm:mean"] == 0.0 {
 		t.Errorf("%v", metrics)
 	}
 }
