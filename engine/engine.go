@@ -19,8 +19,8 @@ type Trainer interface {
 	ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error)
 	// OptimStep applies the gradient and clears it. Metrics: grad_norm (before clipping), lr.
 	OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error)
-	// SaveState writes into dir what a resumed run needs for the same bits: master weights, moments,
-	// counters, and the version that a Publisher has offered.
+	// SaveState writes into dir what a resumed run needs for the same bits: master weights, moments, the
+	// gradient since the last OptimStep, counters, and the version that a Publisher has offered.
 	SaveState(ctx context.Context, dir string) error
 	// LoadState reads what SaveState wrote. A sampler that shares memory with the engine then has the
 	// offered version.
@@ -56,6 +56,27 @@ type VersionWriter interface {
 type Discarder interface {
 	Trainer
 	Discard(ctx context.Context) error
+}
+
+// BaseSharer is a [TrainerOpener] that opens a frozen base once, for many adapters.
+type BaseSharer interface {
+	TrainerOpener
+	// OpenBase loads the base of spec. It reads neither LoRA nor Seed: those of an adapter are given to Tenant.
+	OpenBase(ctx context.Context, spec TrainerSpec) (Base, error)
+	// PlanBase is PlanMemory for OpenBase.
+	PlanBase(spec TrainerSpec) ([]MemoryPart, error)
+}
+
+// Base is a frozen model with the memory of a pass, which trainers of its adapters, its tenants, use in turn. A tenant
+// owns its adapter, gradient and moments alone.
+type Base interface {
+	// Tenant opens a trainer of an adapter. It has the bits of the one that OpenTrainer would open, whatever other
+	// tenants do. It may wait until a pass of another tenant ends.
+	Tenant(ctx context.Context, lora *LoRASpec, seed uint64) (Trainer, error)
+	// PlanTenant returns the memory that Tenant would take now.
+	PlanTenant(lora *LoRASpec) ([]MemoryPart, error)
+	// Close frees the base. It is an error while tenants are open.
+	Close() error
 }
 
 // StateReader is a [TrainerOpener] that writes the model of a state without loading the optimizer's tensors.

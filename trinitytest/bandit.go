@@ -202,13 +202,13 @@ func (b *Bandit) Adopt(context.Context) (int64, error) {
 }
 
 type banditState struct {
-	Logits  []float64
-	Offered snapshot
+	Logits, Gradient []float64
+	Offered          snapshot
 }
 
 // SaveState implements engine.Trainer.
 func (b *Bandit) SaveState(_ context.Context, dir string) error {
-	return b.save(dir, banditState{b.Weights, b.offered})
+	return b.save(dir, banditState{b.Weights, b.grad, b.offered})
 }
 
 // LoadState implements engine.Trainer.
@@ -218,6 +218,7 @@ func (b *Bandit) LoadState(_ context.Context, dir string) error {
 		return err
 	}
 	copy(b.Weights, s.Logits)
+	copy(b.grad, s.Gradient)
 	b.offered, b.sampled = s.Offered, s.Offered
 	return nil
 }

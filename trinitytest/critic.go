@@ -62,10 +62,14 @@ func (c *Critic) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss
 }
 
 // SaveState implements engine.Trainer.
-func (c *Critic) SaveState(_ context.Context, dir string) error { return c.save(dir, c.Weights) }
+func (c *Critic) SaveState(_ context.Context, dir string) error {
+	return c.save(dir, [][]float64{c.Weights, c.grad})
+}
 
 // LoadState implements engine.Trainer.
-func (c *Critic) LoadState(_ context.Context, dir string) error { return c.load(dir, &c.Weights) }
+func (c *Critic) LoadState(_ context.Context, dir string) error {
+	return c.load(dir, &[]*[]float64{&c.Weights, &c.grad})
+}
 
 // SaveModel implements engine.Trainer.
-func (c *Critic) SaveModel(ctx context.Context, dir string) error { return c.SaveState(ctx, dir) }
+func (c *Critic) SaveModel(_ context.Context, dir string) error { return c.save(dir, c.Weights) }

@@ -41,6 +41,7 @@ func Engine(t *testing.T, open func(t *testing.T) Trained) {
 		"a discarded gradient changes nothing":        engineDiscard,
 		"targets take the place of tokens":            engineTargets,
 		"a resumed engine continues":                  engineResume,
+		"a state holds the gradient":                  engineResumeGradient,
 		"a model directory is written":                engineModel,
 		"the sampler has the published version":       enginePublish,
 		"a closed engine gives errors":                engineClosed,
@@ -234,6 +235,50 @@ func engineResume(t *testing.T, open func(*testing.T) Trained) {
 	a, b := complete(t, straight.Sampler, samplerPrompt, p), complete(t, resumed.Sampler, samplerPrompt, p)
 	if !slices.EqualFunc(a, b, SamplerOptions{}.same) || a[0].Versions != b[0].Versions {
 		t.Errorf("the sampler gives %v, after resuming %v", a, b)
+	}
+}
+
+// engineResumeGradient saves a state between the two micro-batches of a step. The step has the same bits in an engine that
+// was never saved, in the one that was, and in one that goes on from the state.
+func engineResumeGradient(t *testing.T, open func(*testing.T) Trained) {
+	undisturbed, saved, resumed := open(t), open(t), open(t)
+	dir, clean, whole := t.TempDir(), t.TempDir(), wholeBatch()
+	step := func(e Trained) ([]float32, float64) {
+		t.Helper()
+		add(t, e, whole.Experiences[2:])
+		metrics, err := e.Engine.OptimStep(t.Context(), smooth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return streamed(t, e), metrics["grad_norm"]
+	}
+	for _, e := range []Trained{undisturbed, saved} {
+		publish(t, e, 1)
+	}
+	if err := saved.Engine.SaveState(t.Context(), clean); err != nil {
+		t.Fatal(err)
+	}
+	add(t, undisturbed, whole.Experiences[:2])
+	add(t, saved, whole.Experiences[:2])
+	if err := saved.Engine.SaveState(t.Context(), dir); err != nil {
+		t.Fatalf("a state between ForwardBackward and OptimStep: %v", err)
+	}
+	if err := resumed.Engine.LoadState(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	want, norm := step(undisturbed)
+	for name, e := range map[string]Trained{"saved": saved, "resumed": resumed} {
+		if got, n := step(e); n != norm || !slices.Equal(got, want) {
+			t.Errorf("the %s engine: gradient norm %v, want %v; log-probabilities or values after the step are %.2g off", name, n, norm,
+				farthest(got, want))
+		}
+	}
+	add(t, saved, whole.Experiences[:2])
+	if err := saved.Engine.LoadState(t.Context(), clean); err != nil {
+		t.Fatal(err)
+	}
+	if _, left := optimStep(t, saved, 2, 0); left != 0 {
+		t.Errorf("after a state without a gradient was loaded, a gradient of norm %v is left", left)
 	}
 }
 

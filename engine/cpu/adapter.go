@@ -39,6 +39,14 @@ func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error
 	return l, nil
 }
 
+// columns returns the columns of scratch that the updates of one linear map need at most; 0 without adapters.
+func (l *adapterLayout) columns() int {
+	if l == nil {
+		return 0
+	}
+	return 3 * l.Rank // q, k and v
+}
+
 // place puts the A of a group of modules next to each other, and then each B.
 func (l *adapterLayout) place(shapes map[string][]int, prefix string, group []string) {
 	var as, bs []slot

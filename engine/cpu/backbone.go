@@ -12,7 +12,7 @@ type backbone struct {
 	pool      *kernel.Pool
 	newArena  func() *kernel.Arena
 	recompute int // the backward pass recomputes the activations of this many layers, from the first
-	low       int // columns of scratch for the low-rank updates of one linear map; 0 without adapters
+	low       int // columns of scratch that the low-rank updates of one linear map need at most; 0 without adapters
 	rope      ropeTables
 	balance   *balance // nil for a model without experts
 	work      workspace
@@ -22,18 +22,32 @@ type backbone struct {
 // every layer.
 func (b *backbone) reserve(rows int, train bool) error {
 	w := &b.work
-	if rows <= w.rows && (w.train || !train) {
+	if rows > w.rows || train && !w.train {
+		rows, train = max(rows, w.rows), train || w.train
+		if err := w.free(); err != nil {
+			return err
+		}
+		*w = workspace{}
+		next, err := b.takeWorkspace(rows, train)
+		if err != nil {
+			return err
+		}
+		*w = *next
+	}
+	return b.widen(b.low)
+}
+
+// widen makes room for low-rank updates of so many columns. After an error, those before still have theirs.
+func (b *backbone) widen(columns int) error {
+	w := &b.work
+	if columns <= w.low.columns {
 		return nil
 	}
-	rows, train = max(rows, w.rows), train || w.train
-	if err := w.free(); err != nil {
-		return err
-	}
-	*w = workspace{}
-	next, err := b.takeWorkspace(rows, train)
+	low, err := takeLow(b.newArena(), w.rows, columns, w.train)
 	if err != nil {
 		return err
 	}
-	*w = *next
-	return nil
+	err = w.low.free()
+	w.low, b.low = low, columns
+	return err
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -154,13 +155,42 @@ func (b *balance) byRow() func(row int) []float32 {
 	return func(row int) []float32 { return b.gradient[int(b.segmentOf[row])*n:][:n] }
 }
 
-// report adds the load of the experts since the last report to the metrics.
+// report adds the load of the experts since the last step to the metrics.
 func (b *balance) report(metrics trinity.Metrics) {
+	if b != nil {
+		metrics.Add(b.mixture.LoadMetrics(b.counts))
+	}
+}
+
+// clear begins to count anew.
+func (b *balance) clear() {
 	if b == nil {
 		return
 	}
-	metrics.Add(b.mixture.LoadMetrics(b.counts))
 	for _, counts := range b.counts {
 		clear(counts)
 	}
+}
+
+// loads returns the counts; nil for a model without experts.
+func (b *balance) loads() [][]int64 {
+	if b == nil {
+		return nil
+	}
+	return b.counts
+}
+
+// setLoads continues from the counts of a state; nil is a state without a gradient.
+func (b *balance) setLoads(counts [][]int64) error {
+	if counts == nil {
+		return nil
+	}
+	same := func(a, b []int64) bool { return len(a) == len(b) }
+	if b == nil || !slices.EqualFunc(b.counts, counts, same) {
+		return errors.New("expert_loads are of another model")
+	}
+	for layer := range counts {
+		copy(b.counts[layer], counts[layer])
+	}
+	return nil
 }

@@ -153,9 +153,9 @@ func TestBackwardSkipsIdleBranches(t *testing.T) {
 func TestLoadOfExpertsCountsEveryBranch(t *testing.T) {
 	e := open(t, tiny("qwen3_moe"))
 	load := func(batches ...*trinity.Batch) string {
-		e.passes.backbone.balance.report(trinity.Metrics{}) // which begins anew
+		e.balance.clear()
 		e.gradientOf(t, weighted{}, batches...)
-		return fmt.Sprint(e.passes.backbone.balance.counts)
+		return fmt.Sprint(e.balance.counts)
 	}
 	for seed := range uint64(4) {
 		xs := branching(seed, 60)

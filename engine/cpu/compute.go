@@ -21,10 +21,7 @@ func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Str
 	if want.Score || e.opts.Score {
 		return e.scores(ctx, b.Experiences, want)
 	}
-	if err := e.check(b.Experiences, want); err != nil {
-		return nil, err
-	}
-	return e.passes.score(ctx, e.weights, b.Experiences, want)
+	return e.score(ctx, e.weights, b.Experiences, want)
 }
 
 // Reference returns the log-probabilities of every experience under the frozen reference: the base
@@ -35,10 +32,20 @@ func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.Tok
 	if e.weights != nil && e.reference == nil {
 		return nil, fmt.Errorf("cpu: the engine has no reference weights: open it with Options.Reference")
 	}
-	if err := e.check(b.Experiences, trinity.Streams{}); err != nil {
+	return e.score(ctx, e.reference, b.Experiences, trinity.Streams{})
+}
+
+// score returns the streams of every experience under m.
+func (e *Engine) score(ctx context.Context, m *network, batch []*trinity.Experience, want trinity.Streams) ([]trinity.TokenStats, error) {
+	p, err := e.borrow(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return e.passes.score(ctx, e.reference, b.Experiences, trinity.Streams{})
+	defer e.of.giveBack()
+	if err := p.check(batch, want); err != nil {
+		return nil, err
+	}
+	return p.score(ctx, m, batch, want)
 }
 
 // ForwardBackward adds the gradient of the loss to the gradient since the last OptimStep. It
@@ -47,11 +54,8 @@ func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.Tok
 func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.opts.ForwardOnly:
-		return nil, errForwardOnly
-	case e.weights == nil:
-		return nil, errClosed
+	if err := e.trainable(ctx); err != nil {
+		return nil, err
 	}
 	if loss.Streams().Score || e.opts.Score {
 		var err error
@@ -59,7 +63,12 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 			return nil, err
 		}
 	}
-	metrics, added, err := e.passes.train(ctx, e.weights, e.grads, b, loss)
+	p, err := e.borrow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer e.of.giveBack()
+	metrics, added, err := p.train(ctx, e.weights, e.grads, b, loss)
 	e.accumulating = e.accumulating || added
 	return metrics, err
 }
@@ -72,10 +81,10 @@ func (e *Engine) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// check returns an error if the engine is closed or cannot compute the batch.
-func (e *Engine) check(batch []*trinity.Experience, want trinity.Streams) error {
-	if e.weights == nil {
-		return errClosed
+// trainable returns an error if the engine is not usable, or was opened for forward passes only.
+func (e *Engine) trainable(ctx context.Context) error {
+	if e.opts.ForwardOnly {
+		return errForwardOnly
 	}
-	return e.passes.check(batch, want)
+	return e.usable(ctx)
 }

@@ -18,18 +18,18 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	if e.weights == nil {
 		return errClosed
 	}
-	h := &e.passes.head
-	if h.hasScore() {
+	if e.passes.head.hasScore() {
 		return fmt.Errorf("cpu: an engine with a value head has no distribution to compare with a teacher's")
 	}
-	all, width := map[string]*Engine{}, h.compare.width
+	all, width := map[string]*Engine{}, 0
 	for _, name := range slices.Sorted(maps.Keys(teachers)) {
 		t, ok := teachers[name].(*Engine)
 		switch {
 		case !ok:
 			return fmt.Errorf("cpu: teacher %q is a %T: this engine compares only with teachers of its own type", name, teachers[name])
-		case t == e:
-			return fmt.Errorf("cpu: teacher %q is the engine that is trained: open its model a second time, for forward passes", name)
+		case t.of == e.of: // which computes one pass at a time
+			return fmt.Errorf("cpu: teacher %q is the engine that is trained, or shares its base: "+
+				"open its model a second time, for forward passes", name)
 		case t.passes.head.hasScore():
 			return fmt.Errorf("cpu: teacher %q has no vocabulary projection", name)
 		case t.cfg.VocabSize < e.cfg.VocabSize:
@@ -37,8 +37,14 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 		}
 		all[name], width = t, max(width, t.cfg.HiddenSize)
 	}
-	h.compare.teachers = all
-	if width == h.compare.width {
+	e.teachers = all
+	p, err := e.borrow(context.Background())
+	if err != nil {
+		return err
+	}
+	defer e.of.giveBack()
+	h := &p.head
+	if width <= h.compare.width {
 		return nil
 	}
 	h.compare.width = width
@@ -49,16 +55,21 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 func (e *Engine) normedStates(ctx context.Context, batch []*trinity.Experience, visit func(x, position int, normed []float32)) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.check(batch, trinity.Streams{}); err != nil {
+	p, err := e.borrow(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.of.giveBack()
+	if err := p.check(batch, trinity.Streams{}); err != nil {
 		return err
 	}
 	done := 0
-	return e.passes.eachPart(batch, func(part []*trinity.Experience) error {
-		if err := e.passes.states(ctx, e.weights, false); err != nil {
+	return p.eachPart(batch, func(part []*trinity.Experience) error {
+		if err := p.states(ctx, e.weights, false); err != nil {
 			return err
 		}
-		for _, u := range e.passes.packing.uses {
-			visit(done+u.experience, u.position, e.passes.head.space.normed.Row(u.head))
+		for _, u := range p.packing.uses {
+			visit(done+u.experience, u.position, p.head.space.normed.Row(u.head))
 		}
 		done += len(part)
 		return nil

@@ -45,15 +45,20 @@ func (e *Engine) distributions(
 		x.Mask[t] = true
 	}
 	batch := []*trinity.Experience{x}
-	if err := e.check(batch, trinity.Streams{}); err != nil {
+	p, err := e.borrow(ctx)
+	if err != nil {
 		return err
 	}
-	e.passes.pack(batch)
-	if err := e.passes.forward(ctx, e.weights, batch, trinity.Streams{}, false); err != nil {
+	defer e.of.giveBack()
+	if err := p.check(batch, trinity.Streams{}); err != nil {
 		return err
 	}
-	uses := e.passes.packing.uses
-	logits := e.passes.head.logitsOf(0, len(uses))
+	p.pack(batch)
+	if err := p.forward(ctx, e.weights, batch, trinity.Streams{}, false); err != nil {
+		return err
+	}
+	uses := p.packing.uses
+	logits := p.head.logitsOf(0, len(uses))
 	for i, u := range uses {
 		copy(row, logits.Row(i))
 		lse := kernel.LogSumExp(row)

@@ -16,9 +16,11 @@ type Engine struct {
 	opts         Options
 	cfg          *model.Config
 	pool         *kernel.Pool
-	ownPool      bool // Close closes the pool
-	memory       account
-	passes       passes
+	of           *base
+	passes       *passes  // those of the base: use them between borrow and giveBack
+	memory       *account // the account of the base, if that has this engine alone
+	balance      *balance // nil for a model without experts
+	teachers     map[string]*Engine
 	optimizer    optimizer // nil under ForwardOnly
 	steps        int64     // optimizer steps done
 	accumulating bool      // ForwardBackward added a gradient since the last OptimStep
@@ -51,60 +53,56 @@ type Updater interface {
 // Open reads a model, or makes random weights if opts says so, and takes all memory that training
 // needs.
 func Open(opts Options) (*Engine, error) {
-	if err := opts.check(); err != nil {
-		return nil, err
-	}
-	source, err := openModel(opts)
+	b, source, err := openBase(opts)
 	if err != nil {
 		return nil, err
 	}
-	ownPool := opts.Pool == nil
-	if ownPool {
-		opts.Pool = kernel.NewPool(0)
-	}
-	e := newEngine(source.Config, opts, false)
-	e.ownPool = ownPool
+	e := b.newEngine(b.opts, &b.memory)
 	if err := e.takeAll(source); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	for _, a := range []*kernel.Arena{e.memory.arena, e.passes.backbone.work.arena, e.passes.head.space.arena} {
-		a.Touch(e.pool)
-	}
+	e.memory.arena.Touch(e.pool)
+	b.touch()
 	return e, nil
 }
 
-// newEngine returns an engine without memory. With planning, its memory is only counted.
-func newEngine(cfg *model.Config, opts Options, planning bool) *Engine {
-	e := &Engine{opts: opts, cfg: cfg, pool: opts.Pool, memory: newAccount(planning)}
-	e.passes = passes{
-		cfg: cfg, maxTokens: opts.MaxTokens,
-		backbone: backbone{
-			cfg: cfg, pool: opts.Pool, newArena: e.memory.newArena, recompute: min(opts.Recompute, cfg.NumLayers-1),
-			rope: ropeTables{cfg: cfg}, balance: newBalance(cfg),
-		},
-		head: head{
-			cfg: cfg, pool: opts.Pool, newArena: e.memory.newArena, budget: logitsBudget,
-			compare: comparison{width: opts.TeacherWidth, budget: teacherBudget},
-		},
+// newEngine returns an engine that notes its memory in an account, and has none yet.
+func (b *base) newEngine(opts Options, memory *account) *Engine {
+	return &Engine{
+		opts: opts, cfg: b.cfg, pool: b.pool, of: b, passes: &b.passes, memory: memory, balance: newBalance(b.cfg),
+		parameters: parameters{frozen: b.frozen},
 	}
-	return e
 }
 
-// takeAll reads the weights and takes all memory. It closes the source as soon as the weights are
-// read, because the pages of a mapped file count as memory too. source is nil in a plan.
+// takeAll reads the weights and takes all memory of an engine that is alone on its base. It closes the source as soon as the
+// weights are read, because the pages of a mapped file count as memory too. source is nil in a plan.
 func (e *Engine) takeAll(source *model.Model) error {
-	l := loader{opts: &e.opts, cfg: e.cfg, pool: e.pool, memory: &e.memory, parameters: &e.parameters}
-	err := l.load(source)
+	err := e.of.takeFrozen(source)
+	e.frozen = e.of.frozen
+	if err == nil {
+		err = e.takeTrained(source)
+	}
 	if source != nil {
 		err = errors.Join(err, source.Close())
+	}
+	if err == nil {
+		err = e.takeOptimizer()
 	}
 	if err != nil {
 		return err
 	}
-	return e.takeMemory()
+	e.passes.backbone.low = e.adapters.columns()
+	return e.of.takePasses()
 }
 
-// Memory returns the memory that Open took, part by part. Batches larger than planned make it grow.
+// takeTrained reads what is trained, or draws it.
+func (e *Engine) takeTrained(source model.Source) error {
+	l := loader{opts: &e.opts, cfg: e.cfg, pool: e.pool, memory: e.memory, parameters: &e.parameters}
+	return l.load(source)
+}
+
+// Memory returns the memory that Open took, part by part. Batches larger than planned make it grow. That of a tenant is what
+// it has beside its base.
 func (e *Engine) Memory() []engine.MemoryPart { return e.memory.parts }
 
 // Config describes the model.
@@ -131,11 +129,13 @@ func (e *Engine) Parameters() int64 { return e.count() }
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	err := errors.Join(e.passes.backbone.work.free(), e.passes.head.free(), e.memory.arena.Free(), e.shared.release())
-	e.shared = nil
-	if e.ownPool {
-		e.pool.Close()
+	err := e.memory.arena.Free()
+	if e.memory == &e.of.memory {
+		err = errors.Join(err, e.of.close())
+	} else if e.weights != nil {
+		e.of.leave()
 	}
+	e.shared = nil
 	e.weights, e.grads, e.reference = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("cpu: closing: %w", err)

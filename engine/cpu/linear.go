@@ -1,6 +1,11 @@
 package cpu
 
-import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+)
 
 // linear is y = x·Wᵀ + bias, plus low-rank updates of some of its outputs.
 type linear struct {
@@ -20,8 +25,37 @@ type lowRank struct {
 
 // lowSpace is scratch for the low-rank updates of one linear map; the next call overwrites it.
 type lowSpace struct {
-	values   []float32 // [rows · r of all adapters]
+	arena    *kernel.Arena
+	columns  int       // r of all adapters, at most
+	values   []float32 // [rows · columns]
 	gradient []float32 // the same shape; nil without a backward pass
+}
+
+// takeLow takes scratch for so many rows, with train for a backward pass as well.
+func takeLow(arena *kernel.Arena, rows, columns int, train bool) (lowSpace, error) {
+	t := kernel.Taker{Arena: arena}
+	s := lowSpace{arena: arena, columns: columns, values: t.Float32(rows * columns)}
+	if train {
+		s.gradient = t.Float32(rows * columns)
+	}
+	if t.Err != nil {
+		return lowSpace{}, errors.Join(fmt.Errorf("cpu: low-rank updates of %d tokens: %w", rows, t.Err), arena.Free())
+	}
+	return s, nil
+}
+
+func (s *lowSpace) bytes() int64 {
+	if s.arena == nil {
+		return 0
+	}
+	return s.arena.Bytes()
+}
+
+func (s *lowSpace) free() error {
+	if s.arena == nil {
+		return nil
+	}
+	return s.arena.Free()
 }
 
 // apply computes y = x·Wᵀ + bias + adapters. x is [rows, in], y [rows, out].

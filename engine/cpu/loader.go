@@ -9,7 +9,7 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// loader takes the memory of the parameters and reads them. The loader of a plan only counts.
+// loader takes the memory of what is trained and reads it. The loader of a plan only counts.
 type loader struct {
 	opts   *Options
 	cfg    *model.Config
@@ -18,14 +18,8 @@ type loader struct {
 	*parameters
 }
 
-// load places all weights and reads them from source, which is nil in a plan.
-func (l *loader) load(source *model.Model) (err error) {
-	if l.base, err = modelLayout(l.cfg); err != nil {
-		return err
-	}
-	if err := l.takeFrozen(source); err != nil {
-		return err
-	}
+// load reads the trained weights from source, which is nil in a plan. The frozen ones are there.
+func (l *loader) load(source model.Source) error {
 	if l.opts.LoRA != nil {
 		return l.addAdapters(source)
 	}
@@ -39,48 +33,52 @@ func (l *loader) load(source *model.Model) (err error) {
 	return nil
 }
 
-// takeFrozen reads the base weights if nothing changes them. All engines of the process that opened
-// the same file share one copy.
-func (l *loader) takeFrozen(source *model.Model) error {
-	if l.opts.LoRA == nil && !l.opts.Reference && !l.opts.ForwardOnly {
+// takeFrozen places all weights, and reads them if nothing changes them. All engines of the process that opened the same file
+// share one copy. source is nil in a plan.
+func (b *base) takeFrozen(source model.Source) (err error) {
+	if b.base, err = modelLayout(b.cfg); err != nil {
+		return err
+	}
+	adapts, only := b.opts.LoRA != nil, b.opts.ForwardOnly
+	if !adapts && !only && !b.opts.Reference {
 		return nil
 	}
 	why := "frozen base weights, float32"
-	if l.opts.LoRA == nil && !l.opts.ForwardOnly {
+	if !adapts && !only {
 		why = "frozen weights of the reference model, float32"
 	}
-	l.memory.note(frozenWeights, 4*int64(l.base.size), why+"; one copy for all engines that read the same file")
-	if l.memory.planning {
+	b.memory.note(frozenWeights, 4*int64(b.base.size), why+"; one copy for all engines that read the same file")
+	if b.memory.planning {
 		return nil
 	}
-	key, err := weightsKey(*l.opts)
+	key, err := weightsKey(b.opts)
 	if err != nil {
 		return err
 	}
-	if l.shared, err = shareWeights(key, func(arena *kernel.Arena) ([]float32, error) { return l.readBase(arena, source) }); err != nil {
+	if b.shared, err = shareWeights(key, func(arena *kernel.Arena) ([]float32, error) { return b.readFrozen(arena, source) }); err != nil {
 		return err
 	}
-	l.baseFlat = l.shared.flat
+	b.baseFlat = b.shared.flat
 	return nil
 }
 
-// readBase reads the base weights into arena, rounded if the options ask for bf16.
-func (l *loader) readBase(arena *kernel.Arena, source *model.Model) ([]float32, error) {
-	flat, err := arena.Float32(l.base.size)
+// readFrozen reads the weights into arena, rounded if the options ask for bf16.
+func (b *base) readFrozen(arena *kernel.Arena, source model.Source) ([]float32, error) {
+	flat, err := arena.Float32(b.base.size)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: base weights: %w", err)
 	}
-	if err := readTensors(l.pool, l.base, flat, source); err != nil {
+	if err := readTensors(b.pool, b.base, flat, source); err != nil {
 		return nil, err
 	}
-	if l.opts.DType == "bf16" {
-		kernel.RoundToBF16(l.pool, flat)
+	if b.opts.DType == "bf16" {
+		kernel.RoundToBF16(b.pool, flat)
 	}
 	return flat, nil
 }
 
 // trainAll makes all weights trained. With a reference it copies them, without one it reads them.
-func (l *loader) trainAll(source *model.Model) error {
+func (l *loader) trainAll(source model.Source) error {
 	if l.opts.ForwardOnly {
 		l.trained = l.baseFlat
 		return nil

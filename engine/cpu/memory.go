@@ -28,59 +28,54 @@ func Plan(cfg *model.Config, opts Options) ([]engine.MemoryPart, error) {
 	} else if err := checkHead(cfg, opts); err != nil {
 		return nil, err
 	}
-	e := newEngine(cfg, opts, true)
+	b := newBase(cfg, opts, true)
+	e := b.newEngine(opts, &b.memory)
 	if err := e.takeAll(nil); err != nil {
 		return nil, err
 	}
 	return e.memory.parts, nil
 }
 
-// takeMemory takes everything besides weights: the optimizer's memory, the memory of the planned
-// micro-batch, and scratch.
-func (e *Engine) takeMemory() error {
-	if !e.opts.ForwardOnly {
-		if err := e.takeOptimizer(); err != nil {
-			return err
-		}
-	}
-	rows, train, b, h := e.opts.MaxTokens, !e.opts.ForwardOnly, &e.passes.backbone, &e.passes.head
-	if e.adapters != nil {
-		b.low = 3 * e.adapters.Rank
-	}
-	if err := b.reserve(rows, train); err != nil {
+// takePasses takes what a pass needs: the memory of the planned micro-batch, and scratch.
+func (b *base) takePasses() error {
+	rows, train, bone, h := b.opts.MaxTokens, !b.opts.ForwardOnly, &b.passes.backbone, &b.passes.head
+	if err := bone.reserve(rows, train); err != nil {
 		return err
 	}
 	why := fmt.Sprintf("micro-batch of %d tokens", rows)
-	if b.recompute > 0 && train {
-		why += fmt.Sprintf(", %d of %d layers recomputed", b.recompute, e.cfg.NumLayers)
+	if bone.recompute > 0 && train {
+		why += fmt.Sprintf(", %d of %d layers recomputed", bone.recompute, b.cfg.NumLayers)
 	}
-	e.memory.note("activations", b.work.arena.Bytes(), why)
+	b.memory.note("activations", bone.work.arena.Bytes()+bone.work.low.bytes(), why)
 	if err := h.plan(rows, train); err != nil {
 		return err
 	}
 	switch bytes := h.space.arena.Bytes(); {
 	case h.hasScore():
-		e.memory.note("values", bytes, "hidden states and values; there are no logits")
+		b.memory.note("values", bytes, "hidden states and values; there are no logits")
 	case h.compare.width > 0:
-		e.memory.note("logits", bytes, fmt.Sprintf("%d rows kept at once, %d of a teacher's, and its hidden states", h.space.kept, h.compare.slab.Rows))
+		b.memory.note("logits", bytes, fmt.Sprintf("%d rows kept at once, %d of a teacher's, and its hidden states", h.space.kept, h.compare.slab.Rows))
 	default:
-		e.memory.note("logits", bytes, fmt.Sprintf("%d rows kept at once", h.space.kept))
+		b.memory.note("logits", bytes, fmt.Sprintf("%d rows kept at once", h.space.kept))
 	}
-	cores := e.cores()
-	e.memory.note("scratch", scratch(e.cfg, e.opts, cores), fmt.Sprintf("for attention and matrix products, %d cores", cores))
+	cores := b.cores()
+	b.memory.note("scratch", scratch(b.cfg, b.opts, cores), fmt.Sprintf("for attention and matrix products, %d cores", cores))
 	return nil
 }
 
-// cores returns the number of cores that the engine computes with.
-func (e *Engine) cores() int {
-	if e.pool == nil {
+// cores returns the number of cores that the engines compute with.
+func (b *base) cores() int {
+	if b.pool == nil {
 		return kernel.Cores().Used
 	}
-	return e.pool.Size()
+	return b.pool.Size()
 }
 
-// takeOptimizer takes the gradient, the optimizer's state and the copy of the published weights.
+// takeOptimizer takes the gradient, the optimizer's state and the copy of the published weights, unless nothing is trained.
 func (e *Engine) takeOptimizer() (err error) {
+	if e.opts.ForwardOnly {
+		return nil
+	}
 	l := e.trainedLayout()
 	if e.gradient, err = e.memory.take("gradient", l.size, "float32, one number per trained weight"); err != nil {
 		return err
@@ -88,7 +83,7 @@ func (e *Engine) takeOptimizer() (err error) {
 	if e.optimizer, err = newOptimizer(e.opts.Optimizer); err != nil {
 		return err
 	}
-	if err := e.optimizer.take(&e.memory, l); err != nil {
+	if err := e.optimizer.take(e.memory, l); err != nil {
 		return err
 	}
 	if e.opts.KeepPublished {

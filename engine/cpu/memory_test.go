@@ -15,7 +15,10 @@ import (
 
 // arenaBytes returns the bytes that an engine has taken, including the shared weights.
 func (e *Engine) arenaBytes() int64 {
-	n := e.memory.arena.Bytes() + e.passes.backbone.work.arena.Bytes() + e.passes.head.space.arena.Bytes()
+	n := e.memory.arena.Bytes()
+	for _, a := range e.passes.arenas() {
+		n += a.Bytes()
+	}
 	if e.shared != nil {
 		n += e.shared.arena.Bytes()
 	}

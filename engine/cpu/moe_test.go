@@ -100,7 +100,7 @@ func TestLoadOfExpertsIsReported(t *testing.T) {
 	if _, err := e.ForwardBackward(context.Background(), whole(sequences(t, true)), weighted{}); err != nil {
 		t.Fatal(err)
 	}
-	counts := slices.Clone(e.passes.backbone.balance.counts[1])
+	counts := slices.Clone(e.balance.counts[1])
 	tokens := int64(0)
 	for _, x := range sequences(t, true) {
 		tokens += int64(lastTrained(x.Mask))
@@ -109,8 +109,8 @@ func TestLoadOfExpertsIsReported(t *testing.T) {
 	for _, c := range counts {
 		sum += c
 	}
-	if sum != 2*tokens || e.passes.backbone.balance.counts[0] != nil {
-		t.Errorf("%d tokens at experts, want %d twice; layer 0: %v", sum, tokens, e.passes.backbone.balance.counts[0])
+	if sum != 2*tokens || e.balance.counts[0] != nil {
+		t.Errorf("%d tokens at experts, want %d twice; layer 0: %v", sum, tokens, e.balance.counts[0])
 	}
 	m, err := e.OptimStep(context.Background(), adam)
 	if err != nil {

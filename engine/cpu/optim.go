@@ -93,10 +93,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.opts.ForwardOnly {
-		return nil, errForwardOnly
-	}
-	if err := e.usable(ctx); err != nil {
+	if err := e.trainable(ctx); err != nil {
 		return nil, err
 	}
 	norm := math.Sqrt(kernel.SumSquares(e.pool, e.gradient))
@@ -112,10 +109,9 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	e.optimizer.step(update{
 		OptimParams: p, pool: e.pool, number: e.steps, scale: scale, layout: e.trainedLayout(), weights: e.trained, gradient: e.gradient,
 	})
-	clearFlat(e.pool, e.gradient)
-	e.accumulating = false
 	metrics := trinity.Metrics{"grad_norm": norm, "lr": p.LR}
-	e.passes.backbone.balance.report(metrics)
+	e.balance.report(metrics)
+	e.clearGradient()
 	return metrics, nil
 }
 
@@ -123,16 +119,18 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 func (e *Engine) Discard(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.opts.ForwardOnly {
-		return errForwardOnly
-	}
-	if err := e.usable(ctx); err != nil {
+	if err := e.trainable(ctx); err != nil {
 		return err
 	}
+	e.clearGradient()
+	return nil
+}
+
+// clearGradient makes the gradient 0, and forgets the loads of the passes that it came from.
+func (e *Engine) clearGradient() {
 	clearFlat(e.pool, e.gradient)
 	e.accumulating = false
-	e.passes.backbone.balance.report(trinity.Metrics{}) // and begins to count anew
-	return nil
+	e.balance.clear()
 }
 
 // copyPublished copies the published weights before they change, if the options ask for it.

@@ -3,9 +3,7 @@ package cpu
 // parameters are the numbers of a model: its weights, its trained weights, and their gradient. Each
 // flat vector holds tensors by a layout; each network views flat vectors.
 type parameters struct {
-	base              *layout
-	baseFlat          []float32      // all weights as read from the model; frozen under LoRA, Reference and ForwardOnly
-	shared            *sharedWeights // owns baseFlat if that is frozen
+	frozen
 	adapters          *adapterLayout // nil without LoRA
 	trained, gradient []float32      // by trainedLayout; gradient is nil under ForwardOnly
 	weights           *network       // current weights, adapters included; nil after Close

@@ -31,6 +31,23 @@ func (trainerPlugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, e
 	return withLoading(parts, fileBytes(spec.ModelPath)), nil
 }
 
+// PlanBase implements engine.BaseSharer.
+func (trainerPlugin) PlanBase(spec engine.TrainerSpec) ([]engine.MemoryPart, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := baseOptions(spec)
+	if err != nil {
+		return nil, err
+	}
+	b, err := planShared(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	return withLoading(b.memory.parts, fileBytes(spec.ModelPath)), nil
+}
+
 // withLoading adds, behind the weights, the pages of the mapped file: they count as memory until it
 // is closed, and everything but the trained and the frozen weights is taken later.
 func withLoading(parts []engine.MemoryPart, bytes int64) []engine.MemoryPart {

@@ -43,6 +43,27 @@ func (trainerPlugin) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (en
 	return e, nil
 }
 
+// OpenBase implements engine.BaseSharer.
+func (trainerPlugin) OpenBase(_ context.Context, spec engine.TrainerSpec) (engine.Base, error) {
+	opts, err := baseOptions(spec)
+	if err != nil {
+		return nil, err
+	}
+	b, err := openShared(opts)
+	if err != nil {
+		return nil, err // not a nil *base, which would be a Base
+	}
+	return b, nil
+}
+
+// baseOptions are the options of a base. A new head would be drawn from a seed, and each tenant has its own.
+func baseOptions(spec engine.TrainerSpec) (Options, error) {
+	if spec.Head != engine.LogprobHead {
+		return Options{}, fmt.Errorf("cpu: head %q: engines of one base have the vocabulary projection", spec.Head)
+	}
+	return engineOptions(spec)
+}
+
 // OpenScorer implements engine.TrainerOpener.
 func (trainerPlugin) OpenScorer(_ context.Context, spec engine.TrainerSpec) (trinity.Scorer, error) {
 	r, err := OpenRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})

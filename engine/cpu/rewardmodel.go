@@ -41,12 +41,17 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	want, s := trinity.Streams{Value: true}, &e.passes
-	if err := e.check(states, want); err != nil {
+	s, err := e.borrow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer e.of.giveBack()
+	want := trinity.Streams{Value: true}
+	if err := s.check(states, want); err != nil {
 		return nil, err
 	}
 	scores := make([][]float32, 0, len(sequences))
-	err := s.eachPart(states, func(part []*trinity.Experience) error {
+	err = s.eachPart(states, func(part []*trinity.Experience) error {
 		if err := s.forward(ctx, e.weights, part, want, false); err != nil {
 			return err
 		}

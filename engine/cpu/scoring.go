@@ -20,10 +20,6 @@ func (e *Engine) scores(ctx context.Context, batch []*trinity.Experience, want t
 	if err != nil {
 		return nil, err
 	}
-	values := trinity.Streams{Value: true}
-	if err := e.check(states, values); err != nil {
-		return nil, err
-	}
-	stats, err := e.passes.score(ctx, e.weights, states, values)
+	stats, err := e.score(ctx, e.weights, states, trinity.Streams{Value: true})
 	return experience.Scores(stats), err
 }

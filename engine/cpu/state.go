@@ -21,21 +21,29 @@ const (
 	tensorsName = "state.safetensors"
 )
 
-// stateFormat is the version of a state directory's layout.
-const stateFormat = 1
+// The versions of a state directory's layout. Only a state with a gradient has the second one, so that a
+// program which would lose the gradient refuses it.
+const (
+	stateFormat    = 1
+	gradientFormat = 2
+)
 
 // state is everything in a saved state that is not a tensor.
 type state struct {
-	Engine       string   `json:"engine,omitempty"` // "" for this one
-	Format       int      `json:"format"`
-	Steps        int64    `json:"optimizer_steps"`
-	Published    int64    `json:"published_version"`
-	HasPublished bool     `json:"has_published"`
-	Behind       bool     `json:"published_weights_differ"` // the tensors published.* are the sampler's weights
-	Optimizer    string   `json:"optimizer"`                // whose state the other tensors are; "" means AdamW
-	Kernels      string   `json:"kernels"`                  // kernel set of the run; a resumed run may use any, as all give the same bits
-	LoRA         *loraTag `json:"lora,omitempty"`
+	Engine       string    `json:"engine,omitempty"` // "" for this one
+	Format       int       `json:"format"`
+	Steps        int64     `json:"optimizer_steps"`
+	Published    int64     `json:"published_version"`
+	HasPublished bool      `json:"has_published"`
+	Behind       bool      `json:"published_weights_differ"` // the tensors published.* are the sampler's weights
+	Optimizer    string    `json:"optimizer"`                // whose state the other tensors are; "" means AdamW
+	Kernels      string    `json:"kernels"`                  // kernel set of the run; a resumed run may use any, as all give the same bits
+	LoRA         *loraTag  `json:"lora,omitempty"`
+	Loads        [][]int64 `json:"expert_loads,omitempty"` // with a gradient: tokens by layer and expert, of the same passes
 }
+
+// hasGradient reports whether the tensors gradient.* are a gradient that no step has used.
+func (s *state) hasGradient() bool { return s.Format == gradientFormat }
 
 // loraTag is the part of a LoRA configuration that a run and its saved state must agree on.
 type loraTag struct {
@@ -54,44 +62,44 @@ func (l *adapterLayout) tag() *loraTag {
 }
 
 // stored returns the tensors of a state.
-func (e *Engine) stored(behind bool) []stored {
+func (e *Engine) stored(behind, gradient bool) []stored {
 	all := append([]stored{vector{weightsPrefix, e.trainedLayout(), e.trained}}, e.optimizer.state()...)
+	if gradient {
+		all = append(all, vector{"gradient.", e.trainedLayout(), e.gradient})
+	}
 	if behind {
 		all = append(all, vector{"published.", e.trainedLayout(), e.publishedWeights})
 	}
 	return all
 }
 
-// SaveState writes the weights or adapters, the optimizer's state, the counters and, if they
-// differ, the published weights to dir, which must exist. A state has no gradient, so SaveState is
-// an error between ForwardBackward and OptimStep.
+// SaveState writes the weights or adapters, the optimizer's state, the gradient since the last OptimStep,
+// the counters and, if they differ, the published weights to dir, which must exist.
 func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.opts.ForwardOnly {
-		return errForwardOnly
-	}
-	if e.accumulating {
-		return fmt.Errorf("cpu: SaveState between ForwardBackward and OptimStep: a resumed run would lose the gradient")
+	if err := e.trainable(ctx); err != nil {
+		return err
 	}
 	behind := e.hasPublished && e.behind
 	if behind && e.publishedWeights == nil {
 		return fmt.Errorf("cpu: the weights have changed since version %d, which the sampler has, so a resumed run would not be exact: open the engine with Options.KeepPublished", e.published)
 	}
-	if err := e.usable(ctx); err != nil {
-		return err
+	s := state{
+		Format: stateFormat, Steps: e.steps, Published: e.published, HasPublished: e.hasPublished, Behind: behind,
+		Optimizer: e.optimizer.describe(), Kernels: kernel.Active(), LoRA: e.adapters.tag(),
+	}
+	if e.accumulating {
+		s.Format, s.Loads = gradientFormat, e.balance.loads()
 	}
 	var entries []safetensors.Entry
-	for _, part := range e.stored(behind) {
+	for _, part := range e.stored(behind, e.accumulating) {
 		entries = append(entries, part.entries()...)
 	}
 	if err := safetensors.Write(filepath.Join(dir, tensorsName), entries, nil); err != nil {
 		return fmt.Errorf("cpu: state: %w", err)
 	}
-	return writeJSON(filepath.Join(dir, stateName), state{
-		Format: stateFormat, Steps: e.steps, Published: e.published, HasPublished: e.hasPublished, Behind: behind,
-		Optimizer: e.optimizer.describe(), Kernels: kernel.Active(), LoRA: e.adapters.tag(),
-	})
+	return writeJSON(filepath.Join(dir, stateName), s)
 }
 
 // LoadState reads what SaveState wrote and hands the published weights to the attached sampler.
@@ -99,10 +107,7 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.opts.ForwardOnly {
-		return errForwardOnly
-	}
-	if err := e.usable(ctx); err != nil {
+	if err := e.trainable(ctx); err != nil {
 		return err
 	}
 	s, err := readState(filepath.Join(dir, stateName), e.optimizer.describe(), e.adapters.tag())
@@ -123,13 +128,16 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	for _, part := range e.stored(s.Behind) {
+	e.clearGradient()
+	for _, part := range e.stored(s.Behind, s.hasGradient()) {
 		if err := part.read(file); err != nil {
 			return err
 		}
 	}
-	clearFlat(e.pool, e.gradient)
-	e.steps, e.published, e.hasPublished, e.behind, e.accumulating = s.Steps, s.Published, s.HasPublished, s.Behind, false
+	if err := e.balance.setLoads(s.Loads); err != nil {
+		return fmt.Errorf("cpu: %s: %w", filepath.Join(dir, stateName), err)
+	}
+	e.steps, e.published, e.hasPublished, e.behind, e.accumulating = s.Steps, s.Published, s.HasPublished, s.Behind, s.hasGradient()
 	switch {
 	case !s.HasPublished:
 		return nil
@@ -167,8 +175,8 @@ func parseState(path string) (s state, err error) {
 		return s, fmt.Errorf("cpu: %s is of the engine %s, whose moments this engine does not read: "+
 			"start a new run from the model of that checkpoint", path, s.Engine)
 	}
-	if s.Format != stateFormat {
-		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)
+	if s.Format != stateFormat && s.Format != gradientFormat {
+		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d and %d", path, s.Format, stateFormat, gradientFormat)
 	}
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
@@ -33,7 +34,7 @@ type workspace struct {
 	normed  kernel.Matrix // [rows, H]
 	hidden  kernel.Matrix // [rows, I]
 	experts mixtureSpace
-	low     lowSpace
+	low     lowSpace // has an arena of its own, so that it grows alone
 	// for the backward pass; nil in a workspace that only scores
 	dOut    kernel.Matrix // [rows, H]
 	dNormed kernel.Matrix // [rows, max(H, q)]
@@ -80,11 +81,9 @@ func (b *backbone) takeWorkspace(rows int, train bool) (*workspace, error) {
 	if c.Mixture != nil {
 		w.experts = takeMixtureSpace(c, rows, train, &t)
 	}
-	w.low.values = t.Float32(rows * b.low)
 	if train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
 		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.DenseSize())
-		w.low.gradient = t.Float32(rows * b.low)
 	}
 	if t.Err != nil {
 		w.free()
@@ -97,7 +96,17 @@ func (w *workspace) free() error {
 	if w.arena == nil {
 		return nil
 	}
-	return w.arena.Free()
+	return errors.Join(w.arena.Free(), w.low.free())
+}
+
+// arenas returns what holds the memory of a pass.
+func (s *passes) arenas() []*kernel.Arena {
+	w := &s.backbone.work
+	all := []*kernel.Arena{w.arena, s.head.space.arena}
+	if w.low.arena != nil {
+		all = append(all, w.low.arena)
+	}
+	return all
 }
 
 // first returns the first rows and columns of m.

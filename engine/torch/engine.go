@@ -47,7 +47,10 @@ type Engine struct {
 	version
 }
 
-var _ engine.Publisher = (*Engine)(nil)
+var (
+	_ engine.Publisher = (*Engine)(nil)
+	_ engine.Discarder = (*Engine)(nil)
+)
 
 var errClosed = errors.New("torch: the engine is closed")
 

@@ -27,6 +27,7 @@ type state struct {
 	Format    int              `json:"format"`
 	Steps     int64            `json:"optimizer_steps"`
 	Behind    bool             `json:"published_weights_differ"` // the state has the weights of the version
+	Gradient  bool             `json:"gradient,omitempty"`       // the state has a gradient that no step has used
 	Optimizer string           `json:"optimizer"`
 	LoRA      *engine.LoRASpec `json:"lora,omitempty"`
 	version
@@ -106,7 +107,9 @@ func (e *Engine) save(ctx context.Context, kind, dir, dtype string) error {
 	if err != nil {
 		return fmt.Errorf("torch: %w", err)
 	}
-	if err = e.files(ctx, "save", path, map[string]any{"kind": kind, "dtype": torchTypes[cmp.Or(dtype, f32)]}); err != nil {
+	if err = e.files(ctx, "save", path, map[string]any{
+		"kind": kind, "dtype": torchTypes[cmp.Or(dtype, f32)], "gradient": e.accumulating,
+	}); err != nil {
 		return err
 	}
 	return e.sync(path)
@@ -135,8 +138,8 @@ func (e *Engine) sync(dir string) error {
 	return nil
 }
 
-// SaveState implements engine.Trainer. A state has no gradient, so SaveState is an error between
-// ForwardBackward and OptimStep.
+// SaveState implements engine.Trainer. Ranks that divide each matrix have a gradient whole only in a step, so with them
+// SaveState is an error between ForwardBackward and OptimStep.
 func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,8 +147,9 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	switch {
 	case !e.spec.Train:
 		return errNotTrained
-	case e.accumulating:
-		return errors.New("torch: SaveState between ForwardBackward and OptimStep: a resumed run would lose the gradient")
+	case e.accumulating && tensorOf(e.spec) > 1:
+		return errors.New("torch: SaveState between ForwardBackward and OptimStep: with tensor parallel ranks a state has no gradient: " +
+			"call OptimStep or Discard before")
 	case behind && !e.spec.Ahead:
 		return fmt.Errorf("torch: the weights have changed since version %d, which the sampler has, so a resumed run would not be exact: "+
 			"open the engine with TrainerSpec.Ahead", e.Published)
@@ -154,7 +158,8 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 		return err
 	}
 	text, err := json.MarshalIndent(state{
-		Engine: engineName, Format: stateFormat, Steps: e.steps, Behind: behind, Optimizer: e.optimizer(), LoRA: e.spec.LoRA, version: e.version,
+		Engine: engineName, Format: stateFormat, Steps: e.steps, Behind: behind, Gradient: e.accumulating,
+		Optimizer: e.optimizer(), LoRA: e.spec.LoRA, version: e.version,
 	}, "", "  ")
 	if err == nil {
 		err = durable.WriteFile(filepath.Join(dir, stateName), append(text, '\n'))
@@ -188,10 +193,10 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("torch: %w", err)
 	}
-	if err := e.files(ctx, "load", path, map[string]any{"kind": "state", "published": s.Behind}); err != nil {
+	if err := e.files(ctx, "load", path, map[string]any{"kind": "state", "published": s.Behind, "gradient": s.Gradient}); err != nil {
 		return err
 	}
-	e.steps, e.version, e.accumulating = s.Steps, s.version, false
+	e.steps, e.version, e.accumulating = s.Steps, s.version, s.Gradient
 	e.behind = s.Behind
 	return nil
 }

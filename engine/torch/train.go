@@ -123,3 +123,17 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	metrics := trinity.Metrics{"grad_norm": norm, "lr": p.LR}
 	return metrics, e.addLoads(metrics, answer)
 }
+
+// Discard implements engine.Discarder.
+func (e *Engine) Discard(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.spec.Train {
+		return errNotTrained
+	}
+	if _, err := e.do(ctx, "discard", message{}); err != nil {
+		return err
+	}
+	e.accumulating = false
+	return nil
+}

@@ -74,7 +74,7 @@ func New() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		runCommand(), sweepCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
-		serveCommand(), serviceCommand(), evalCommand(),
+		serveCommand(), serviceCommand(), keysCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), templatesCommand(), dataCommand(), tasksCommand(), wheelCommand(),
 		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), compareCommand(), exportCommand(), viewCommand(),
@@ -113,10 +113,15 @@ func isTerminal(in io.Reader) bool {
 func wantArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return fmt.Errorf("got %d arguments, want %d: trinity %s", len(args), n, cmd.Use)
+			return fmt.Errorf("got %d arguments, want %d: %s", len(args), n, usage(cmd))
 		}
 		return nil
 	}
+}
+
+// usage returns how to call a command, also one of another command.
+func usage(cmd *cobra.Command) string {
+	return cmd.CommandPath() + strings.TrimPrefix(cmd.Use, cmd.Name())
 }
 
 // wantAtMost returns an error if there are more than n arguments.

@@ -22,7 +22,8 @@ func serviceCommand() *cobra.Command {
 		Use:   "service --dir DIR --model NAME=PATH",
 		Short: "Train and sample for clients of the Tinker API",
 		Long: "Serve training and sampling of adapters at /api/v1 until Ctrl-C, for the SDK tinker and what is built on it:\n" +
-			"TINKER_BASE_URL=http://127.0.0.1:8000 TINKER_API_KEY=tml-local python my_loop.py. Checkpoints lie in --dir.",
+			"TINKER_BASE_URL=http://127.0.0.1:8000 TINKER_API_KEY=tml-local python my_loop.py. Checkpoints lie in --dir.\n" +
+			"Another service with this --dir goes on where this one ended, also after a kill.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
@@ -52,11 +53,11 @@ func serviceCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVarP(&models, "model", "m", nil, "model: NAME=PATH, where clients call it NAME, or a hub name; may be repeated")
-	cmd.Flags().StringVar(&o.Dir, "dir", "service", "directory of checkpoints")
+	cmd.Flags().StringVar(&o.Dir, "dir", "service", "directory of checkpoints, and of what a restart needs")
 	cmd.Flags().StringVar(&o.Trainer, "trainer", registry.Trainers.Auto[0], "engine that trains")
 	cmd.Flags().StringVar(&o.Sampler, "sampler", registry.Samplers.Auto[0], "engine that samples")
 	cmd.Flags().StringVar(&o.Address, "addr", "127.0.0.1:8000",
-		"address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
+		"address; for one that other machines can reach, clients need keys: trinity keys, or TRINITY_TOKEN")
 	cmd.Flags().IntVar(&o.MaxLen, "max-model-len", 0, "most tokens of a sequence; 0 means the model's length, at most 4096")
 	cmd.Flags().IntVar(&o.Alpha, "lora-alpha", 32, "lora_alpha of new adapters, which the API does not carry")
 	cmd.Flags().DurationVar(&o.Gap, "gap-timeout", 5*time.Minute, "how long a request waits for those with lower numbers")

@@ -410,13 +410,13 @@ func TestDoor(t *testing.T) {
 		path, token, body string
 		status            int
 	}{
-		{"/v1/groups/g/members", "wrong", `{"id": "a", "protocol": 1}`, http.StatusUnauthorized},
-		{"/v1/groups/h/members", d.token, `{"id": "a", "protocol": 1}`, http.StatusGone},
+		{"/v1/groups/g/members", "wrong", `{"id": "a", "protocol": 2}`, http.StatusUnauthorized},
+		{"/v1/groups/h/members", d.token, `{"id": "a", "protocol": 2}`, http.StatusGone},
 		{"/v1/groups/g/members", d.token, `{`, http.StatusBadRequest},
 		{"/v1/groups/g/alive", d.token, `{"id": "a"}`, http.StatusConflict},
-		{"/v1/groups/g/members", d.token, `{"id": "a", "protocol": 1}`, http.StatusOK},
-		{"/v1/groups/g/members", d.token, `{"id": "a", "protocol": 1}`, http.StatusOK}, // its answer was lost
-		{"/v1/groups/g/members", d.token, `{"id": "b", "protocol": 1}`, http.StatusConflict},
+		{"/v1/groups/g/members", d.token, `{"id": "a", "protocol": 2}`, http.StatusOK},
+		{"/v1/groups/g/members", d.token, `{"id": "a", "protocol": 2}`, http.StatusOK}, // its answer was lost
+		{"/v1/groups/g/members", d.token, `{"id": "b", "protocol": 2}`, http.StatusConflict},
 		{"/v1/groups/g/alive", d.token, `{"id": "a"}`, http.StatusOK},
 		{"/v1/groups/g/members", d.token, `{"id": "c", "protocol": 7, "machine": "m"}`, http.StatusConflict},
 		{"/v1/groups/g/alive", d.token, `{"id": "a"}`, http.StatusOK},
@@ -426,7 +426,7 @@ func TestDoor(t *testing.T) {
 		}
 	}
 	<-g.Gone()
-	if err := g.Err(); err == nil || !strings.Contains(err.Error(), "trinity_worker of m speaks protocol 7, this program 1") {
+	if err := g.Err(); err == nil || !strings.Contains(err.Error(), "trinity_worker of m speaks protocol 7, this program 2") {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/model"
@@ -22,7 +24,7 @@ import (
 
 // Options say what a service serves.
 type Options struct {
-	Dir              string // of checkpoints
+	Dir              string // of checkpoints, and of what a service needs to go on after its end
 	Models           []Model
 	Trainer, Sampler string // plug-ins
 	Address, Token   string
@@ -40,14 +42,23 @@ const (
 	microTokens = 2048             // tokens that a trainer computes at once
 	sequences   = 64               // that a sampler samples at once
 	hold        = 40 * time.Second // the SDK gives up after 45
+	idle        = 10 * time.Minute // a loop that samples comes back sooner
 )
 
 // Run trains and samples for clients until ctx ends.
 func Run(ctx context.Context, o Options) (err error) {
-	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: hold, Token: o.Token, Say: o.Say}
+	options := tinker.Options{Dir: o.Dir, Alpha: o.Alpha, Gap: o.Gap, Hold: hold, Idle: idle, Token: o.Token, Say: o.Say}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return err
 	}
+	lock, err := durable.TakeLock(o.Dir, "service", "trinity service")
+	if other := (durable.Held{}); errors.As(err, &other) {
+		return fmt.Errorf("the directory %s is that of %w: end it, or pass another --dir", o.Dir, other)
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	for i, m := range o.Models {
 		if slices.ContainsFunc(o.Models[:i], func(other Model) bool { return other.Name == m.Name }) {
 			return fmt.Errorf("the model %s is given twice: give it another name, NAME=PATH", m.Name)
@@ -63,13 +74,15 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := web.Listen(ctx, o.Address, o.Token)
+	listener, err := web.Listen(ctx, o.Address, server.Secret())
 	if err != nil {
 		return err
 	}
 	key, address := "tml-local", listener.Addr().String()
 	if o.Token != "" {
 		key = "$TRINITY_TOKEN"
+	} else if server.Secret() != "" {
+		key = "KEY, one that trinity keys add has printed"
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
 		address = web.Reachable(at)
@@ -87,7 +100,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return context.Cause(ctx)
 }
 
-// openBase opens the sampler of a model, and says how to open its trainers.
+// openBase opens a model: its sampler, and what its trainers share.
 func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
 	cfg, err := model.ReadConfig(m.Path)
 	if err != nil {
@@ -110,25 +123,39 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 		length = min(cfg.MaxPositions, usualLength)
 	}
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
-	sampler, err := samplers.OpenSampler(ctx, engine.SamplerSpec{
+	sample := engine.SamplerSpec{
 		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored, Text: text.Decode, Tokens: text.Encode,
+	}
+	sampling, err := samplers.PlanMemory(sample)
+	if err != nil {
+		return nil, nil, err
+	}
+	adapters, training, err := newAdapters(ctx, trainers, engine.TrainerSpec{
+		ModelPath: m.Path, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	closing := func() {
+	err = adapters.describe(m.Name, append(training, sampling...), o.Say)
+	var sampler trinity.Sampler
+	if err == nil {
+		sampler, err = samplers.OpenSampler(ctx, sample)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, adapters.close())
+	}
+	closing := func() { // when the service ends, and all trainers have
 		if c, ok := sampler.(interface{ Close() error }); ok {
-			_ = c.Close() // the service ends
+			_ = c.Close()
+		}
+		if err := adapters.close(); err != nil {
+			o.Say(err.Error())
 		}
 	}
 	b := &tinker.Base{
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
-		MaxRank: cfg.HiddenSize, MicroTokens: max(microTokens, length),
-		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
-			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
-				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
-			})
-		},
+		MaxRank: cfg.HiddenSize, Sequences: sequences, MicroTokens: max(microTokens, length),
+		Open: adapters.open,
 	}
 	var ok bool
 	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {

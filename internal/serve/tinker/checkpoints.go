@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -19,18 +20,35 @@ import (
 // madeName is the file in a checkpoint that says how its adapter was made.
 const madeName = "tinker.json"
 
+// catalog is what there is to train and to sample.
+type catalog struct {
+	store *store
+	bases map[string]*Base
+}
+
 // store is the directory of all checkpoints.
-type store string
+type store struct {
+	dir     string
+	limits  func(owner string) Key
+	linkKey []byte // signs links to archives
+
+	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
+}
+
+func newStore(dir string, limits func(owner string) Key) *store {
+	return &store{dir: dir, limits: limits, linkKey: []byte(rand.Text())}
+}
 
 // dirOf returns the directory of a checkpoint. The colons of a run's id are no part of a file's name everywhere.
-func (s store) dirOf(p tinker.Path) string {
-	return filepath.Join(string(s), strings.ReplaceAll(p.Run, ":", "_"), p.Kind, p.Name)
+func (s *store) dirOf(p tinker.Path) string {
+	return filepath.Join(s.dir, strings.ReplaceAll(p.Run, ":", "_"), p.Kind, p.Name)
 }
 
 // checkpoint is a checkpoint that is there.
 type checkpoint struct {
 	recipe
-	Written string `json:"written"` // differs from that of what was overwritten
+	facts
+	Written string `json:"written"` // the request that wrote it, which differs from that of what was overwritten
 
 	path tinker.Path
 	dir  string
@@ -40,11 +58,7 @@ type checkpoint struct {
 func (c *checkpoint) key() string { return c.path.String() + "#" + c.Written }
 
 // find returns the checkpoint at a path.
-func (s store) find(text string) (*checkpoint, error) {
-	p, err := tinker.ParsePath(text)
-	if err != nil {
-		return nil, bad("%v", err)
-	}
+func (s *store) find(p tinker.Path) (*checkpoint, error) {
 	c := &checkpoint{path: p, dir: s.dirOf(p)}
 	data, err := os.ReadFile(filepath.Join(c.dir, madeName))
 	switch {
@@ -59,9 +73,13 @@ func (s store) find(text string) (*checkpoint, error) {
 	return c, nil
 }
 
-// write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on.
-func (s store) write(ctx context.Context, m *model, p tinker.Path) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, Written: rand.Text(), path: p, dir: s.dirOf(p)}
+// write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on. seq is the request
+// that writes it; if it has done so before a kill, its checkpoint stays.
+func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq int32) (*checkpoint, error) {
+	c := &checkpoint{recipe: m.recipe, facts: f, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
+	if there, err := s.find(p); err == nil && there.Written == c.Written {
+		return there, nil
+	}
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}
@@ -74,22 +92,29 @@ func (s store) write(ctx context.Context, m *model, p tinker.Path) (*checkpoint,
 				return err
 			}
 		}
-		data, err := json.Marshal(c)
+		size, err := sizeOf(temp)
 		if err != nil {
 			return err
 		}
-		return durable.WriteFile(filepath.Join(temp, madeName), data)
+		c.Bytes = size
+		if err := s.fits(c); err != nil {
+			return err
+		}
+		return c.describe(temp)
 	})
+	if full := (*fullError)(nil); errors.As(err, &full) {
+		return nil, full
+	}
 	if err != nil {
 		return nil, &ownError{err}
 	}
 	return c, nil
 }
 
-// saveWeights writes a checkpoint with a name, or one for a sampling session.
-func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
+// saveCall reads a request for a checkpoint with a name, or one for a sampling session.
+func (s *Server) saveCall(body []byte) (*call, error) {
 	var in tinker.SaveWeights
-	return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
+	return ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
 		kind, hint := tinker.Weights, "pass overwrite=True, or another name"
 		switch in.Type {
 		case "save_weights_for_sampler":
@@ -106,14 +131,18 @@ func (s *Server) saveWeights(_ context.Context, body []byte) (any, error) {
 		if err := tinker.CheckName(in.Path); err != nil {
 			return nil, err
 		}
-		if m.pending && kind == tinker.Weights {
-			return nil, errors.New("there is a gradient that no optim_step has used: call optim_step before save_state")
+		if _, drops := m.trainer.(engine.Discarder); m.pending && kind == tinker.Weights && !drops {
+			return nil, errors.New("this engine cannot leave the gradient since the last optim_step out: call optim_step before save_state")
 		}
 		p := tinker.Path{Run: m.id, Kind: kind, Name: in.Path}
-		if _, err := os.Stat(s.store.dirOf(p)); err == nil && !in.Overwrite {
+		if there, err := s.all.store.find(p); !isMissing(err) && !in.Overwrite && (err != nil || there.Written != futureID(m.id, in.SeqID)) {
 			return nil, fmt.Errorf("there is a checkpoint %s: %s", p, hint)
 		}
-		if _, err := s.store.write(ctx, m, p); err != nil {
+		f, err := m.facts(in.TTLSeconds, in.UserMetadata)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.all.store.write(ctx, m, p, f, in.SeqID); err != nil {
 			return nil, err
 		}
 		path := p.String()
@@ -127,21 +156,30 @@ const ofSessions = "sessions"
 // saveSampler writes what a sampling session samples from, and begins that session.
 func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeights) (any, error) {
 	session, _, _ := strings.Cut(m.id, ":")
-	_, id, err := s.numbered(session, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	_, id, err := s.numbered(m.session.owner, session, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)})
+	f, err := m.facts(nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.addSampler(&sampler{id: id, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir)})
+	c, err := s.all.store.write(ctx, m, tinker.Path{Run: m.id, Kind: ofSessions, Name: fmt.Sprint(*in.SamplerSeqID)}, f, in.SeqID)
+	if err != nil {
+		return nil, err
+	}
+	x := &sampler{id: id, owner: m.session.owner, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir), model: m.id}
+	if err := s.all.store.keepSampler(x); err != nil {
+		x.close()
+		return nil, &ownError{err}
+	}
+	s.addSampler(x)
 	return &tinker.SavedWeights{SamplingSessionID: id, Type: in.Type}, nil
 }
 
 // forgetSessions removes what the sampling sessions of a model sampled from.
 func (s *Server) forgetSessions(modelID string) {
-	if err := os.RemoveAll(filepath.Dir(s.store.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
+	if err := os.RemoveAll(filepath.Dir(s.all.store.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
 		s.opts.Say(err.Error())
 	}
 }
@@ -150,41 +188,73 @@ func (s *Server) forgetSessions(modelID string) {
 func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	var in tinker.LoadWeights
 	if err := read(body, &in); err != nil || in.ModelID != "" {
-		return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
-			c, b, err := s.loadable(&in)
-			if err != nil {
-				return nil, err
-			}
-			own, its := m.recipe, c.recipe
-			own.TrainUnembed = its.TrainUnembed // has no effect
-			if own != its {
-				return nil, fmt.Errorf("%s is of another adapter: %s, and this model is %s", c.path, &its, &own)
-			}
-			trainer, err := c.open(ctx, b, in.Optimizer)
-			if err != nil {
-				return nil, err
-			}
-			err = m.trainer.Close()
-			m.trainer, m.spoilt, m.pending = trainer, "", false
-			return map[string]string{"path": in.Path, "model_id": m.id, "type": "load_weights"}, err
-		})
+		return s.order(ownerOf(ctx), callLoad, body)
 	}
-	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	c, b, err := s.loadable(&in)
+	c, b, err := s.all.loadable(ownerOf(ctx), &in)
 	if err != nil {
 		return nil, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe}, body, func(ctx context.Context) (engine.Trainer, error) {
-		return c.open(ctx, b, in.Optimizer)
-	}, map[string]string{"path": in.Path, "model_id": id, "type": "load_weights"})
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe, about: texts(in.UserMetadata)}, callLoad, body)
+}
+
+// loadCall loads a checkpoint into a model. A state is cut before the client has the result, because the checkpoint may be
+// another one when the request is replayed.
+func (s *catalog) loadCall(body []byte) (*call, error) {
+	var in tinker.LoadWeights
+	c, err := ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
+		c, b, err := s.loadable(m.session.owner, &in)
+		if err != nil {
+			return nil, err
+		}
+		own, its := m.recipe, c.recipe
+		own.TrainUnembed = its.TrainUnembed // has no effect
+		if own != its {
+			return nil, fmt.Errorf("%s is of another adapter: %s, and this model is %s", c.path, &its, &own)
+		}
+		trainer, err := c.open(ctx, b, in.Optimizer)
+		if err != nil {
+			return nil, err
+		}
+		err = m.trainer.Close()
+		m.trainer, m.spoilt, m.pending = trainer, "", false
+		return map[string]string{"path": in.Path, "model_id": m.id, "type": "load_weights"}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.redo = func(ctx context.Context, m *model, failed *tinker.Failed) error {
+		if failed != nil {
+			return nil
+		}
+		_, err := c.run(ctx, m)
+		return err
+	}
+	return c, nil
+}
+
+// openLoaded opens the trainer of a model that load_weights makes.
+func (s *catalog) openLoaded(ctx context.Context, owner string, body []byte) (engine.Trainer, error) {
+	var in tinker.LoadWeights
+	if err := read(body, &in); err != nil {
+		return nil, err
+	}
+	c, b, err := s.loadable(owner, &in)
+	if err != nil {
+		return nil, err
+	}
+	return c.open(ctx, b, in.Optimizer)
 }
 
 // loadable returns the checkpoint that a client wants to train on, and its base.
-func (s *Server) loadable(in *tinker.LoadWeights) (*checkpoint, *Base, error) {
-	c, err := s.store.find(in.Path)
+func (s *catalog) loadable(owner string, in *tinker.LoadWeights) (*checkpoint, *Base, error) {
+	if in.AccessToken != "" {
+		return nil, nil, noAccessTokens
+	}
+	c, err := s.store.readable(owner, in.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,30 +273,43 @@ func (c *checkpoint) open(ctx context.Context, b *Base, withOptimizer bool) (eng
 	spec := c.lora()
 	spec.Path = c.dir
 	trainer, err := b.Open(ctx, spec, 0)
-	if err == nil && withOptimizer {
-		if err = trainer.LoadState(ctx, c.dir); err != nil {
-			err = errors.Join(err, trainer.Close())
-		}
-	}
 	if err != nil {
-		return nil, &ownError{err}
+		return nil, err
+	}
+	if withOptimizer {
+		if err := c.load(ctx, trainer); err != nil {
+			return nil, &ownError{errors.Join(err, trainer.Close())}
+		}
 	}
 	return trainer, nil
 }
 
-func (s *Server) weightsInfo(_ context.Context, body []byte) (any, error) {
+// load loads weights and moments. A state also has the gradient that no step had used when it was saved, which is no part of
+// a checkpoint: whoever loads one sends the passes of the next step anew.
+func (c *checkpoint) load(ctx context.Context, trainer engine.Trainer) error {
+	if err := trainer.LoadState(ctx, c.dir); err != nil {
+		return err
+	}
+	if d, ok := trainer.(engine.Discarder); ok {
+		return d.Discard(ctx)
+	}
+	return nil // an engine that drops no gradient: see saveCall
+}
+
+func (s *Server) weightsInfo(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		Path string `json:"tinker_path"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, err := s.store.find(in.Path)
+	c, err := s.all.store.readable(ownerOf(ctx), in.Path)
 	if err != nil {
 		return nil, err
 	}
 	return struct {
 		recipe
-		IsLoRA bool `json:"is_lora"`
-	}{c.recipe, true}, nil
+		IsLoRA    bool                   `json:"is_lora"`
+		Optimizer tinker.OptimizerConfig `json:"optimizer_config"`
+	}{c.recipe, true, tinker.OptimizerConfig{Type: c.Optimizer}}, nil
 }

@@ -11,49 +11,78 @@ import (
 // future is a call that is computed later.
 type future struct {
 	id      string
+	owner   string
 	body    [sha256.Size]byte // of the call, which a client may send again
 	reply   tinker.Submitted
 	waits   func() string // for what; nil once it is computed
 	done    chan struct{} // closed when there is a result
 	result  any           // encoded, or what becomes JSON
-	at      time.Time     // when there was one
-	fetched time.Time     // last
+	begun   chan struct{} // closed when it is acknowledged or refused
+	refused error
+	at      time.Time // when there was one
+	fetched time.Time // last
 }
 
 // kept is how long a result stays after a client has fetched it, because the answer may be lost, and unfetched how long
 // one stays that nobody fetches.
 const kept, unfetched = time.Hour, 24 * time.Hour
 
-// submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls, with the
-// mutex held.
-func (s *Server) submit(id string, body []byte, reply tinker.Submitted, begin func(*future) error) (*tinker.Submitted, error) {
+// submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls, and the
+// others wait for it.
+func (s *Server) submit(
+	owner, id string, body []byte, reply tinker.Submitted, begin func(*future) error,
+) (*tinker.Submitted, error) {
 	reply.RequestID = id
-	f := &future{id: id, body: sha256.Sum256(body), reply: reply, done: make(chan struct{})}
+	f := newFuture(owner, id, sha256.Sum256(body), reply)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.futures[id]; known != nil {
-		if known.body != f.body {
+	known := s.futures[id]
+	if known == nil {
+		s.futures[id] = f
+	}
+	s.mu.Unlock()
+	if known != nil {
+		if known.owner != owner || known.body != f.body {
 			return nil, conflict("request %s has come with another body before: a number stands for one request", id)
 		}
-		return &known.reply, nil
+		<-known.begun
+		return &known.reply, known.refused
 	}
-	if err := begin(f); err != nil {
-		return nil, err
+	defer close(f.begun)
+	if f.refused = begin(f); f.refused != nil {
+		s.mu.Lock()
+		delete(s.futures, id)
+		s.mu.Unlock()
 	}
-	s.futures[id] = f
-	return &f.reply, nil
+	return &f.reply, f.refused
+}
+
+func newFuture(owner, id string, body [sha256.Size]byte, reply tinker.Submitted) *future {
+	return &future{id: id, owner: owner, body: body, reply: reply, done: make(chan struct{}), begun: make(chan struct{})}
+}
+
+// acknowledged returns the future of a request that a service before this one has acknowledged.
+func (m *model) acknowledged(seq int32, body [sha256.Size]byte) *future {
+	id := futureID(m.id, seq)
+	f := newFuture(m.session.owner, id, body, tinker.Submitted{RequestID: id, ModelID: m.id})
+	close(f.begun)
+	return f
+}
+
+// outcome returns a result, or the reason why there is none.
+func outcome(result any, err error) any {
+	if err == nil {
+		return result
+	}
+	category := "user"
+	if isServers(err) {
+		category = "server"
+	}
+	return &tinker.Failed{Error: err.Error(), Category: category}
 }
 
 // finish gives the result, or the reason why there is none.
 func (f *future) finish(result any, err error) {
-	if err != nil {
-		category := "user"
-		if isServers(err) {
-			category = "server"
-		}
-		result = &tinker.Failed{Error: err.Error(), Category: category}
-	}
-	f.result, f.at = result, time.Now()
+	f.result, f.at = outcome(result, err), time.Now()
 	close(f.done)
 }
 
@@ -66,9 +95,15 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	s.mu.Lock()
 	f := s.futures[in.RequestID]
 	s.mu.Unlock()
-	if f == nil {
-		return nil, gone("there is no request %.300s: its result was fetched more than an hour ago, or the service has begun anew",
-			in.RequestID)
+	if f != nil {
+		<-f.begun
+	}
+	if f == nil || f.refused != nil {
+		return nil, gone("there is no request %.300s: its result was fetched more than an hour ago, or it was a sample, which is not kept "+
+			"when the service begins anew: sample again", in.RequestID)
+	}
+	if f.owner != ownerOf(ctx) {
+		return nil, missing("there is no request %.300s", in.RequestID)
 	}
 	timer := time.NewTimer(s.opts.Hold)
 	defer timer.Stop()
@@ -80,7 +115,9 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 		return f.result, nil
 	case <-timer.C:
 		again := &tinker.TryAgain{Type: "try_again", RequestID: in.RequestID, QueueState: "active"}
-		if f.waits != nil {
+		if wait, why := s.train.account.pause(f.owner); wait > 0 {
+			again.QueueState, again.QueueStateReason = "paused_rate_limit", why
+		} else if f.waits != nil {
 			again.QueueStateReason = f.waits()
 		}
 		return again, nil
@@ -92,7 +129,7 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 // forget drops the results that were fetched an hour ago, and ends the sessions of clients that say nothing.
 func (s *Server) forget(now time.Time) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var ended []*session
 	for id, f := range s.futures {
 		select {
 		case <-f.done:
@@ -103,9 +140,14 @@ func (s *Server) forget(now time.Time) {
 		}
 	}
 	for id, x := range s.sessions {
-		if now.Sub(x.seen) > silence {
+		if now.Sub(x.seen) > silence && !x.damaged {
 			s.opts.Say("ends a session whose client has said nothing for " + silence.String())
+			ended = append(ended, x)
 			s.end(id)
 		}
+	}
+	s.mu.Unlock()
+	for _, x := range ended {
+		s.clear(x)
 	}
 }

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -20,11 +19,20 @@ import (
 // model is an adapter that a client trains. Its requests run one after another, by their numbers.
 type model struct {
 	id      string
+	session *session
+	made    time.Time
 	base    *Base
 	recipe  recipe
-	trainer engine.Trainer // nil until it is open; the loop alone uses it, and the next two
+	about   map[string]string // metadata of the client
+	making  *future           // the answer to who made it; nil once there is one
+	journal *journal
+	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next two
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
 	pending bool           // there is a gradient that no step has used
+	turn    *turn          // at computing; nil while others have theirs
+
+	inMemory atomic.Bool   // there is a trainer
+	out      chan struct{} // gets an element when another model wants its memory
 
 	wake  chan struct{} // gets an element when a request has come
 	mu    sync.Mutex
@@ -44,14 +52,6 @@ type recipe struct {
 	TrainMLP     bool   `json:"train_mlp"`
 	TrainAttn    bool   `json:"train_attn"`
 	Optimizer    string `json:"optimizer"`
-}
-
-// job is a numbered request of a model.
-type job struct {
-	f     *future
-	came  time.Time
-	bytes int
-	run   func(ctx context.Context) (any, error)
 }
 
 // attention and perceptron are the layers of train_attn and train_mlp.
@@ -75,7 +75,7 @@ func (m *recipe) lora() *engine.LoRASpec {
 }
 
 // baseOf returns a base by its name.
-func (s *Server) baseOf(name string) (*Base, error) {
+func (s *catalog) baseOf(name string) (*Base, error) {
 	if b := s.bases[name]; b != nil {
 		return b, nil
 	}
@@ -89,11 +89,11 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	b, err := s.baseOf(in.BaseModel)
+	b, err := s.all.baseOf(in.BaseModel)
 	if err != nil {
 		return nil, err
 	}
-	session, id, err := s.numbered(in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
@@ -111,92 +111,183 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if !m.TrainMLP && !m.TrainAttn {
 		return nil, bad("lora_config: with train_mlp and train_attn false there is nothing to train")
 	}
-	seed := uint64(0)
-	if lora.Seed != nil {
-		seed = uint64(*lora.Seed)
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}, callCreate, body)
+}
+
+// seedOf returns the seed of a model that create_model makes.
+func seedOf(body []byte) (uint64, error) {
+	var in tinker.CreateModel
+	if err := read(body, &in); err != nil || in.LoRA == nil || in.LoRA.Seed == nil {
+		return 0, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m}, body, func(ctx context.Context) (engine.Trainer, error) {
-		return b.Open(ctx, m.lora(), seed)
-	}, map[string]string{"model_id": id, "type": "create_model"})
+	return uint64(*in.LoRA.Seed), nil
 }
 
 // newModel begins to open a model. Its result is what the client gets once it is open.
-func (s *Server) newModel(
-	ctx context.Context, of *session, m *model, body []byte, open func(context.Context) (engine.Trainer, error), result any,
-) (any, error) {
-	m.wake, m.next, m.held = make(chan struct{}, 1), 1, map[int32]*job{}
-	return s.submit(m.id+":0", body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		err := s.start(ctx, func(ctx context.Context) {
-			ctx, cancel := of.during(ctx)
-			defer cancel()
-			err := s.alone(ctx, func() (err error) {
-				m.trainer, err = open(ctx)
-				return err
-			})
-			f.finish(result, err)
-			if err == nil {
-				m.loop(ctx, s)
-				err = errors.New("its session has ended")
-			}
+func (s *Server) newModel(ctx context.Context, of *session, m *model, call string, body []byte) (any, error) {
+	m.session, m.made = of, time.Now()
+	m.wake, m.out, m.next, m.held = make(chan struct{}, 1), make(chan struct{}, 1), 1, map[int32]*job{}
+	return s.submit(of.owner, futureID(m.id, 0), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
+		m.making = f
+		if err := s.begin(m, call, body); err != nil {
+			return err
+		}
+		err := s.start(ctx, func(ctx context.Context) { s.hold(ctx, m) })
+		if err != nil {
 			s.remove(m, err)
-		})
-		if err == nil {
-			s.models[m.id] = m
 		}
 		return err
 	})
 }
 
-// alone runs what trains, or takes memory for it, while nothing else does.
-func (s *Server) alone(ctx context.Context, do func() error) error {
-	select {
-	case s.compute <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// hold runs a model until its session ends, or the service does.
+func (s *Server) hold(ctx context.Context, m *model) {
+	ctx, cancel := m.session.during(ctx)
+	defer cancel()
+	err := s.make(ctx, m)
+	if err == nil {
+		err = m.loop(ctx, s)
 	}
-	defer func() { <-s.compute }()
-	return do()
+	switch {
+	case m.session.hasEnded():
+		err = errors.New("its session has ended")
+	case ctx.Err() != nil:
+		err = errStops
+	}
+	s.remove(m, err)
 }
 
-// remove ends a model, whose requests fail.
+// errStops ends a model whose requests the next service answers.
+var errStops = errors.New("the service stops")
+
+// newRoom is how long a new model waits for others to leave memory.
+const newRoom = 2 * time.Second
+
+// make opens a new model, and answers who made it.
+func (s *Server) make(ctx context.Context, m *model) error {
+	if m.making == nil {
+		return nil
+	}
+	var reply any
+	err := m.inRoom(ctx, s, newRoom, func() (err error) {
+		reply, err = m.first(ctx, s)
+		return err
+	})
+	if ctx.Err() != nil && !m.session.hasEnded() {
+		return err
+	}
+	result := outcome(reply, err)
+	m.keep(s, m.making, 0, result)
+	m.making.finish(result, nil)
+	m.making = nil
+	return err
+}
+
+// first opens a trainer for the first time. What was loaded is in a state then: the checkpoint may change.
+func (m *model) first(ctx context.Context, s *Server) (any, error) {
+	t, err := m.journal.read(true)
+	if err != nil {
+		return nil, &ownError{err}
+	}
+	if err := m.enter(ctx, s); err != nil {
+		return nil, err
+	}
+	if t.made == nil || t.made.Call == callCreate {
+		return map[string]string{"model_id": m.id, "type": callCreate}, nil
+	}
+	var in tinker.LoadWeights
+	if err := read(t.made.payload, &in); err != nil {
+		return nil, err
+	}
+	if err := m.cut(ctx, s); err != nil {
+		return nil, &ownError{err}
+	}
+	return map[string]string{"path": in.Path, "model_id": m.id, "type": callLoad}, nil
+}
+
+// leastCharge is what a turn costs that computes no slice, such as a step or a checkpoint, in tokens.
+const leastCharge = 64
+
+// alone runs what trains a model, or takes memory for it, while nothing else does. The loop of the model alone calls it.
+func (s *Server) alone(ctx context.Context, m *model, do func() error) (err error) {
+	if m.turn == nil {
+		m.turn, err = s.train.enter(ctx, m.session.owner, m.id, 1)
+	} else {
+		err = m.turn.yield(ctx)
+	}
+	if err != nil {
+		m.turn = nil
+		return err
+	}
+	before := m.turn.spent
+	if err = do(); m.turn.spent == before {
+		m.turn.charge(leastCharge)
+	}
+	if ctx.Err() != nil || !m.isReady() { // or else it waits for its next turn from now on
+		m.turn.leave()
+		m.turn = nil
+	}
+	return err
+}
+
+// isReady reports whether the next request has come.
+func (m *model) isReady() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held[m.next] != nil
+}
+
+// remove ends a model, whose requests fail, unless the next service answers them.
 func (s *Server) remove(m *model, because error) {
-	s.mu.Lock()
-	delete(s.models, m.id)
-	s.mu.Unlock()
 	m.mu.Lock()
 	m.ended = because
 	for _, j := range m.held {
-		j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, because))
+		s.waiting.Add(-int64(j.bytes))
+		if !errors.Is(because, errStops) {
+			j.f.finish(nil, fmt.Errorf("%s is gone: %w", m.id, because))
+		}
 	}
 	clear(m.held)
 	m.mu.Unlock()
-	if m.trainer != nil {
-		if err := m.trainer.Close(); err != nil {
-			s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
-		}
+	if m.turn != nil {
+		m.turn.leave()
 	}
-	s.forgetSessions(m.id)
+	if err := errors.Join(m.close(), m.journal.log.Close()); err != nil {
+		s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
+	}
+	s.mu.Lock()
+	delete(s.models, m.id)
+	m.session.models--
+	s.mu.Unlock()
+	if m.session.hasEnded() {
+		s.forgetSessions(m.id)
+		s.clear(m.session)
+	}
 }
 
-// modelOf returns a model by its id.
-func (s *Server) modelOf(id string) (*model, error) {
-	s.touch(id)
+// modelOf returns a model of an owner by its id.
+func (s *Server) modelOf(owner, id string) (*model, error) {
+	s.touch(owner, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.models[id]; m != nil {
+	if m := s.models[id]; m != nil && m.session.owner == owner {
 		return m, nil
 	}
-	return nil, missing("there is no model %.200q: its session has ended, or the service has begun anew; checkpoints are still there", id)
+	x := s.sessions[sessionOf(id)]
+	if because := s.lost[id]; because != nil && x != nil && x.owner == owner {
+		return nil, missing("%s cannot go on: %v; checkpoints are still there", id, because)
+	}
+	return nil, missing("there is no model %.200q: its session has ended; checkpoints are still there", id)
 }
 
-func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
+func (s *Server) getInfo(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		ModelID string `json:"model_id"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	m, err := s.modelOf(in.ModelID)
+	m, err := s.modelOf(ownerOf(ctx), in.ModelID)
 	if err != nil {
 		return nil, err
 	}
@@ -205,138 +296,6 @@ func (s *Server) getInfo(_ context.Context, body []byte) (any, error) {
 		Type: "get_info", ModelID: m.id, ModelName: b.Name, IsLoRA: true, LoRARank: m.recipe.Rank,
 		ModelData: tinker.ModelData{Arch: b.Arch, ModelName: b.Name, TokenizerID: b.Tokenizer},
 	}, nil
-}
-
-// maxHeld bounds the requests of a model that wait, in bytes.
-const maxHeld = 1 << 30
-
-// order takes a request of a model, which runs once those before it have run. A request whose run fails has used its number.
-func (s *Server) order(modelID string, seq int32, body []byte, run func(ctx context.Context, m *model) (any, error)) (any, error) {
-	m, err := s.modelOf(modelID)
-	if err != nil {
-		return nil, err
-	}
-	if seq < 1 || seq == math.MaxInt32 {
-		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", seq)
-	}
-	return s.submit(fmt.Sprintf("%s:%d", m.id, seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		switch {
-		case m.ended != nil:
-			return missing("%s is gone: %v", m.id, m.ended)
-		case seq < m.next:
-			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", seq, m.id, m.next)
-		case m.bytes+len(body) > maxHeld:
-			return &problem{http.StatusTooManyRequests, fmt.Sprintf("requests of %d MiB of %s wait already", m.bytes>>20, m.id)}
-		}
-		f.waits = func() string { return m.waitsFor(seq) }
-		m.bytes += len(body)
-		m.held[seq] = &job{f, time.Now(), len(body), func(ctx context.Context) (any, error) { return run(ctx, m) }}
-		select {
-		case m.wake <- struct{}{}:
-		default:
-		}
-		return nil
-	})
-}
-
-// ordered is order for a call in JSON. One that cannot be read has used its number, too.
-func (s *Server) ordered(body []byte, in any, run func(ctx context.Context, m *model) (any, error)) (any, error) {
-	var at struct {
-		ModelID string `json:"model_id"`
-		SeqID   int32  `json:"seq_id"`
-	}
-	if err := read(body, &at); err != nil {
-		return nil, err
-	}
-	err := read(body, in)
-	return s.order(at.ModelID, at.SeqID, body, func(ctx context.Context, m *model) (any, error) {
-		if err != nil {
-			return nil, err
-		}
-		return run(ctx, m)
-	})
-}
-
-// waitsFor says why a request does not run yet; "" if it does.
-func (m *model) waitsFor(seq int32) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.next >= seq || m.held[m.next] != nil {
-		return ""
-	}
-	return fmt.Sprintf("seq_id %d waits for %d, which has not come", seq, m.next)
-}
-
-// loop runs the requests of a model in their order until ctx ends.
-func (m *model) loop(ctx context.Context, s *Server) {
-	for {
-		j, gap := m.take(s.opts.Gap)
-		if j == nil {
-			select {
-			case <-m.wake:
-			case <-gap: // nil waits for ever
-				m.giveUp(s.opts.Gap)
-			case <-ctx.Done():
-				return
-			}
-			continue
-		}
-		var result any
-		err := s.alone(ctx, func() (err error) {
-			result, err = j.run(ctx)
-			return err
-		})
-		j.f.finish(result, err)
-		m.mu.Lock()
-		m.idle = time.Now()
-		m.mu.Unlock()
-	}
-}
-
-// take returns the next request; nil if it has not come, and then when to stop waiting for it.
-func (m *model) take(patience time.Duration) (*job, <-chan time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if j := m.held[m.next]; j != nil {
-		delete(m.held, m.next)
-		m.bytes -= j.bytes
-		m.next++
-		return j, nil
-	}
-	if len(m.held) == 0 {
-		return nil, nil
-	}
-	first := time.Now()
-	for _, j := range m.held {
-		if j.came.Before(first) {
-			first = j.came
-		}
-	}
-	if first.Before(m.idle) { // a client may wait for the result of what ran
-		first = m.idle
-	}
-	return nil, time.After(time.Until(first.Add(patience)))
-}
-
-// giveUp fails the requests that wait for one that does not come.
-func (m *model) giveUp(patience time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.held[m.next] != nil {
-		return // it has come just now
-	}
-	lost := m.next
-	for _, seq := range slices.Sorted(maps.Keys(m.held)) {
-		m.held[seq].f.finish(nil, fmt.Errorf(
-			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
-			lost, m.id, patience, seq))
-		m.next = seq + 1
-	}
-	clear(m.held)
-	m.bytes = 0
-	m.spoilt = fmt.Sprintf("seq_id %d has not come", lost)
 }
 
 // isServers reports whether an error is no fault of the client.

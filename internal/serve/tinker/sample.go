@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -19,6 +20,8 @@ type sampler struct {
 	base    *Base
 	adapter *adapter // nil for the base
 	path    string   // of the adapter's checkpoint
+	owner   string
+	model   string // whose weights at a moment it samples from; "" if it has a path, or the base
 }
 
 // close says that the session has ended.
@@ -31,16 +34,19 @@ func (x *sampler) close() {
 func (s *Server) addSampler(x *sampler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if before := s.samplers[x.id]; before != nil { // a request came again
+		before.close()
+	}
 	s.samplers[x.id] = x
 }
 
 // samplerFor returns a sampler of a base model, or of a checkpoint.
-func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
+func (s *catalog) samplerFor(owner, id, baseModel, path string) (*sampler, error) {
 	if path == "" {
 		b, err := s.baseOf(baseModel)
-		return &sampler{id: id, base: b}, err
+		return &sampler{id: id, owner: owner, base: b}, err
 	}
-	c, err := s.store.find(path)
+	c, err := s.store.readable(owner, path)
 	if err != nil {
 		return nil, err
 	}
@@ -51,37 +57,41 @@ func (s *Server) samplerFor(id, baseModel, path string) (*sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{id: id, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
+	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
 }
 
-func (s *Server) createSampler(_ context.Context, body []byte) (any, error) {
+func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
 	var in tinker.CreateSampler
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	_, id, err := s.numbered(in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	_, id, err := s.numbered(ownerOf(ctx), in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.samplerFor(id, in.BaseModel, in.ModelPath)
+	x, err := s.all.samplerFor(ownerOf(ctx), id, in.BaseModel, in.ModelPath)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.all.store.keepSampler(x); err != nil {
+		x.close()
+		return nil, full(err)
 	}
 	s.addSampler(x)
 	return map[string]string{"type": "create_sampling_session", "sampling_session_id": id}, nil
 }
 
-func (s *Server) samplerOf(id string) (*sampler, error) {
+func (s *Server) samplerOf(owner, id string) (*sampler, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := s.samplers[id]; x != nil {
+	if x := s.samplers[id]; x != nil && x.owner == owner {
 		return x, nil
 	}
 	return nil, missing("there is no sampling session %.200q", id)
 }
 
-func (s *Server) samplerInfo(id string) (any, error) {
-	x, err := s.samplerOf(id)
+func (s *Server) samplerInfo(owner, id string) (any, error) {
+	x, err := s.samplerOf(owner, id)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +113,12 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	if in.NumSamples < 1 || in.NumSamples > maxSamples {
 		return nil, bad("num_samples is %d: want 1 to %d", in.NumSamples, maxSamples)
 	}
-	of, seq := s.touch(in.SamplingSessionID), rand.Int64()
-	x, err := s.samplerOf(in.SamplingSessionID)
+	owner, seq := ownerOf(ctx), rand.Int64()
+	of := s.touch(owner, in.SamplingSessionID)
+	x, err := s.samplerOf(owner, in.SamplingSessionID)
 	if in.SamplingSessionID == "" { // it has no numbers of its own
 		of, in.SeqID = &session{}, nil
-		x, err = s.samplerFor("sample", in.BaseModel, in.ModelPath)
+		x, err = s.all.samplerFor(owner, "sample", in.BaseModel, in.ModelPath)
 	}
 	if err != nil {
 		return nil, err
@@ -123,7 +134,10 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	for i := range in.NumSamples {
 		reply.SampleSequenceIDs = append(reply.SampleSequenceIDs, fmt.Sprintf("%s:%d", id, i))
 	}
-	return s.submit(id, body, reply, func(f *future) error {
+	return s.submit(owner, id, body, reply, func(f *future) error {
+		if err := x.hasRoom(in.NumSamples); err != nil {
+			return err
+		}
 		return s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
@@ -131,13 +145,28 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 			if in.SamplingSessionID == "" {
 				x.close()
 			}
-			if err != nil {
+			switch {
+			case err == nil:
+				f.finish(encoded(samples.Encode()), nil)
+			case ctx.Err() == nil || of.hasEnded():
 				f.finish(nil, err)
-				return
-			}
-			f.finish(encoded(samples.Encode()), nil)
+			} // else the service stops, and the client asks the next one
 		})
 	})
+}
+
+// maxWaiting bounds the sequences of a key that wait for the sampler of a base.
+const maxWaiting = 4096
+
+// hasRoom returns an error if the key of a sampler has no tokens left, or too many sequences wait. The SDK asks again by itself.
+func (x *sampler) hasRoom(samples int) error {
+	if wait, why := x.base.queue.account.pause(x.owner); wait > 0 {
+		return &problem{http.StatusTooManyRequests, why, wait}
+	}
+	if waiting := x.base.queue.units(x.owner); waiting > 0 && waiting+samples > maxWaiting {
+		return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("%d sequences of this key wait to be sampled", waiting)}
+	}
+	return nil
 }
 
 // sample returns the samples of a request, with the log-probabilities of its prompt if it asks for them.
@@ -150,6 +179,12 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 	if err != nil {
 		return nil, err
 	}
+	t, err := x.base.queue.enter(ctx, x.owner, x.id, in.NumSamples)
+	if err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	t.charge(len(prompt))
 	name, leave, err := x.base.shelf.use(ctx, x.adapter)
 	if err != nil {
 		return nil, err
@@ -162,6 +197,7 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 	}
 	out := &tinker.Samples{CachedPrompt: int32(completions[0].Reused)}
 	for _, c := range completions {
+		t.charge(len(c.Tokens))
 		q := tinker.Sequence{ReachedLength: c.FinishReason == "length", Tokens: c.Tokens, Logprobs: c.Logprobs}
 		if in.TopSampleLogprobs > 0 {
 			q.Top = top(c.TopLogprobs, in.TopSampleLogprobs)

@@ -2,14 +2,15 @@
 package tinker
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -30,13 +31,16 @@ type Base struct {
 	MaxScored int // tokens of a sequence of which log-probabilities are asked
 	MaxRank   int // of an adapter
 
-	// Open opens a trainer of an adapter.
+	// Open opens a trainer of an adapter. An error that is no trinity.EngineError is the client's, such as a model that does not
+	// fit in memory.
 	Open func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error)
 	// MicroTokens is how many tokens a trainer computes at once.
 	MicroTokens int
 	Sampler     Sampler
+	Sequences   int // that the sampler samples at once; 0 is usualSequences
 
-	shelf shelf // of the sampler's adapters
+	shelf shelf  // of the sampler's adapters
+	queue *queue // of the sampler, whose units are sequences
 }
 
 // Sampler samples from a base, and from adapters that it loads.
@@ -48,13 +52,18 @@ type Sampler interface {
 // Server answers the Tinker API. Its computations run while Run does.
 type Server struct {
 	opts    Options
-	store   store
-	bases   map[string]*Base
+	all     catalog
+	calls   readers
 	tasks   chan func(context.Context)
-	compute chan struct{} // an element while something is trained
+	train   *queue // for what trains, or takes memory for it: one at a time
 	decoder *zstd.Decoder
+	keys    *keyring
+
+	waiting atomic.Int64            // bytes of the requests that are held
+	resumed []func(context.Context) // the models that a service before this one has left
 
 	mu       sync.Mutex
+	lost     map[string]error // models that cannot be used
 	sessions map[string]*session
 	models   map[string]*model
 	samplers map[string]*sampler
@@ -63,17 +72,21 @@ type Server struct {
 
 // Options are the options of New.
 type Options struct {
-	Dir   string // of checkpoints
+	Dir   string // of checkpoints and journals; one process at a time uses it
 	Bases []*Base
 	Alpha int           // lora_alpha of new adapters: it is not on the wire
 	Gap   time.Duration // for which a request waits for those before it
 	Hold  time.Duration // for which a client waits for a result until it must ask again
+	Idle  time.Duration // after which a model without requests leaves memory
 	Token string        // that clients send; "" asks for none
 	Say   func(string)
 }
 
 // maxBody bounds the body of a request, before and after decompression, in bytes.
 const maxBody = 256 << 20
+
+// usualSequences is how many sequences a sampler samples at once unless its base says otherwise.
+const usualSequences = 64
 
 // New returns a server.
 func New(o Options) (*Server, error) {
@@ -82,28 +95,39 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts: o, store: store(o.Dir), bases: map[string]*Base{}, decoder: decoder,
-		tasks: make(chan func(context.Context)), compute: make(chan struct{}, 1),
-		sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{}, futures: map[string]*future{},
+		opts: o, decoder: decoder, tasks: make(chan func(context.Context)), keys: &keyring{dir: o.Dir, token: o.Token, say: o.Say},
+		lost: map[string]error{}, sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{},
+		futures: map[string]*future{},
 	}
+	s.all = catalog{newStore(o.Dir, s.keys.limits), map[string]*Base{}}
+	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
+	s.train = newQueue(a, 1)
 	for _, b := range o.Bases {
+		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
 		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
-		s.bases[b.Name] = b
+		s.all.bases[b.Name] = b
 	}
-	return s, nil
+	s.calls = readers{
+		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall,
+	}
+	return s, (&resuming{s}).run()
 }
 
 // Run computes what clients ask for until ctx ends, and closes all trainers.
 func (s *Server) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
+	tasks.Go(func() { s.all.store.expire(time.Now(), s.opts.Say) })
 	sweep := time.NewTicker(time.Minute)
 	defer sweep.Stop()
+	for _, task := range s.resumed {
+		tasks.Go(func() { task(ctx) })
+	}
 	for ctx.Err() == nil {
 		select {
 		case task := <-s.tasks:
 			tasks.Go(func() { task(ctx) })
 		case now := <-sweep.C:
-			tasks.Go(func() { s.forget(now) }) // who starts a task may hold the mutex
+			tasks.Go(func() { s.forget(now); s.all.store.expire(now, s.opts.Say) }) // who starts a task may hold the mutex
 		case <-ctx.Done():
 		}
 	}
@@ -125,39 +149,50 @@ func (s *Server) start(ctx context.Context, task func(context.Context)) error {
 type problem struct {
 	status int
 	text   string
+	after  time.Duration // when to ask again; 0 is soon
 }
 
 func (p *problem) Error() string { return p.text }
 
 func bad(format string, args ...any) error {
-	return &problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
 }
 
 func missing(format string, args ...any) error {
-	return &problem{http.StatusNotFound, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusNotFound, text: fmt.Sprintf(format, args...)}
 }
 
 // gone is about what was there.
 func gone(format string, args ...any) error {
-	return &problem{http.StatusGone, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusGone, text: fmt.Sprintf(format, args...)}
+}
+
+// full is about a request that cannot be kept on the disk. The SDK sends it again, for 5 minutes.
+func full(err error) error {
+	return &problem{status: http.StatusServiceUnavailable, text: fmt.Sprintf("the request cannot be kept: %v", err)}
+}
+
+func isMissing(err error) bool {
+	p := &problem{}
+	return errors.As(err, &p) && p.status == http.StatusNotFound
 }
 
 // conflict is about a number or a name that stands for something else already.
 func conflict(format string, args ...any) error {
-	return &problem{http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusUnprocessableEntity, text: fmt.Sprintf(format, args...)}
 }
 
 // Handler returns the handler of all calls, below /api/v1/.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	call := func(path string, answer func(ctx context.Context, body []byte) (any, error)) {
+	call := func(path string, do func(ctx context.Context, body []byte) (any, error)) {
 		mux.HandleFunc("POST /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			body, err := s.body(w, r)
+			body, err := bodyOf(w, r, s.decoder)
 			var reply any
 			if err == nil {
-				reply, err = answer(r.Context(), body)
+				reply, err = do(r.Context(), body)
 			}
-			s.reply(w, reply, err)
+			answer(w, reply, err)
 		})
 	}
 	call("client/config", fixed(map[string]any{"proto_write_fwdbwd": true, "fwd_via_fwdbwd": true})) // SDK 0.22 to 0.24 need them
@@ -167,61 +202,59 @@ func (s *Server) Handler() http.Handler {
 	call("create_session", s.createSession)
 	call("create_model", s.createModel)
 	call("get_info", s.getInfo)
-	call("forward_backward", s.forwardBackward)
-	call("optim_step", s.optimStep)
-	call("save_weights", s.saveWeights)
-	call("save_weights_for_sampler", s.saveWeights)
-	call("save_weights_external", s.saveWeights)
+	for path, name := range map[string]string{
+		"forward_backward": callPass, "optim_step": callStep,
+		"save_weights": callSave, "save_weights_for_sampler": callSave, "save_weights_external": callSave,
+	} {
+		call(path, func(ctx context.Context, body []byte) (any, error) { return s.order(ownerOf(ctx), name, body) })
+	}
 	call("load_weights", s.loadWeights)
 	call("create_sampling_session", s.createSampler)
 	call("asample", s.sample)
 	call("weights_info", s.weightsInfo)
 	call("retrieve_future", s.retrieve)
-	mux.HandleFunc("POST /api/v1/sessions/{id}/finish", func(w http.ResponseWriter, r *http.Request) {
-		s.finish(r.PathValue("id"))
-		s.reply(w, struct{}{}, nil)
-	})
-	mux.HandleFunc("GET /api/v1/samplers/{id}", func(w http.ResponseWriter, r *http.Request) {
-		reply, err := s.samplerInfo(r.PathValue("id"))
-		s.reply(w, reply, err)
-	})
-	for path, answer := range map[string]func() any{
-		"get_server_capabilities": s.capabilities, "healthz": func() any { return map[string]string{"status": "ok"} },
+	s.manage(mux)
+	for path, tell := range map[string]func() any{
+		"get_server_capabilities": func() any { return capabilities(s.opts.Bases) },
+		"healthz":                 func() any { return map[string]string{"status": "ok"} },
 	} {
-		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, answer(), nil) })
+		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, tell(), nil) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.reply(w, nil, missing("%s %s is not in this version: docs/guide/tinker.md says what is", r.Method, r.URL.Path))
+		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	guarded := web.Guard(mux, s.opts.Token, func(w http.ResponseWriter, status int, err error) {
-		s.reply(w, nil, &problem{status, err.Error()})
-	})
+	refuse := func(w http.ResponseWriter, status int, err error) {
+		answer(w, nil, &problem{status: status, text: err.Error()})
+	}
+	local, keyed := web.Guard(mux, "", refuse), web.Guard(mux, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.opts.Token != "" && !s.isKnown(r) {
-			s.reply(w, nil, &problem{http.StatusUnauthorized, "the key is unknown: set TINKER_API_KEY to that of the service"})
+		owner, ok := s.keys.owner(r)
+		switch {
+		case ok:
+			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
+		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
+			answer(w, nil, &problem{status: http.StatusUnauthorized, text: "the key is unknown: set TINKER_API_KEY to a key of the service"})
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		if s.keys.needed() {
+			keyed.ServeHTTP(w, r)
+			return
+		}
+		local.ServeHTTP(w, r)
 	})
 }
 
-// isKnown reports whether a request has the token, as X-API-Key or as Bearer. It compares hashes in constant time.
-func (s *Server) isKnown(r *http.Request) bool {
-	got, want := sha256.Sum256([]byte(r.Header.Get("X-API-Key"))), sha256.Sum256([]byte(s.opts.Token))
-	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 || web.Authorized(r, s.opts.Token)
-}
-
-// body returns the body of a request, decompressed.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// bodyOf returns the body of a request, decompressed.
+func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {
 	body, status, err := web.Body(w, r, maxBody)
 	if err != nil {
-		return nil, &problem{status, err.Error()}
+		return nil, &problem{status: status, text: err.Error()}
 	}
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":
 		return body, nil
 	case "zstd":
-		if body, err = s.decoder.DecodeAll(body, nil); err != nil {
+		if body, err = decoder.DecodeAll(body, nil); err != nil {
 			return nil, bad("the body is not zstd of at most %d MiB: %v", maxBody>>20, err)
 		}
 		return body, nil
@@ -230,8 +263,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 }
 
-// reply writes an answer, or what is wrong.
-func (s *Server) reply(w http.ResponseWriter, reply any, err error) {
+// answer writes an answer, or what is wrong.
+func answer(w http.ResponseWriter, reply any, err error) {
 	if message, ok := reply.(encoded); ok && err == nil {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 		_, _ = w.Write(message) // a client that has gone asks again
@@ -242,8 +275,11 @@ func (s *Server) reply(w http.ResponseWriter, reply any, err error) {
 		status = http.StatusRequestTimeout
 	}
 	if err != nil {
-		p := &problem{http.StatusInternalServerError, err.Error()}
+		p := &problem{status: http.StatusInternalServerError, text: err.Error()}
 		errors.As(err, &p)
+		if p.after > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(p.after.Seconds())+1))
+		}
 		status, reply = p.status, map[string]string{"detail": p.text}
 	}
 	_ = web.WriteJSON(w, status, reply)
@@ -265,7 +301,7 @@ func read(body []byte, into any) error {
 	return nil
 }
 
-func (s *Server) capabilities() any {
+func capabilities(bases []*Base) any {
 	type supported struct {
 		Name      string `json:"model_name"`
 		MaxLength int    `json:"max_context_length"`
@@ -273,7 +309,7 @@ func (s *Server) capabilities() any {
 		Samples   bool   `json:"sampleable"`
 	}
 	all := []supported{}
-	for _, b := range s.opts.Bases {
+	for _, b := range bases {
 		all = append(all, supported{b.Name, b.MaxLen, true, true})
 	}
 	return map[string]any{"supported_models": all}

@@ -12,8 +12,16 @@ import (
 
 // session is what a client has begun. Its models and its sampling sessions end with it.
 type session struct {
-	seen  time.Time     // last; guarded by the server's mutex
-	ended chan struct{} // closed at its end
+	id       string
+	owner    string // the name of the key that began it
+	made     time.Time
+	name     string // that the client shows
+	metadata map[string]string
+	project  string        // guarded by the server's mutex, as are seen, models and damaged
+	seen     time.Time     // last
+	ended    chan struct{} // closed at its end
+	models   int           // that have files open
+	damaged  bool          // a model of it cannot be read: its files stay while its client is silent
 }
 
 // silence is how long a session lives without a word of its client, which beats every 10 s and retries for 5 minutes.
@@ -22,50 +30,66 @@ const silence = 10 * time.Minute
 // headAdapter is what the service says of train_unembed, which is on unless a client says otherwise.
 const headAdapter = "train_unembed has no effect in this version: the layers alone are trained"
 
-func (s *Server) createSession(_ context.Context, body []byte) (any, error) {
+func (s *Server) createSession(ctx context.Context, body []byte) (any, error) {
 	var in tinker.CreateSession
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
 	id := strings.ToLower(rand.Text())
+	x := &session{
+		id: id, owner: ownerOf(ctx), made: time.Now(), name: in.DisplayName, metadata: texts(in.UserMetadata), project: in.ProjectID,
+		seen: time.Now(), ended: make(chan struct{}),
+	}
+	if err := s.all.store.keepSession(x); err != nil {
+		return nil, full(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sessions[id] = &session{seen: time.Now(), ended: make(chan struct{})}
+	s.sessions[id] = x
 	info := headAdapter
 	return &tinker.Session{Type: "create_session", SessionID: id, InfoMessage: &info}, nil
 }
 
 // heartbeat keeps a session alive. Status 410 tells the client that it has ended.
-func (s *Server) heartbeat(_ context.Context, body []byte) (any, error) {
+func (s *Server) heartbeat(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		SessionID string `json:"session_id"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	if s.touch(in.SessionID) == nil {
+	if s.touch(ownerOf(ctx), in.SessionID) == nil {
 		return nil, gone("the session %.100q has ended", in.SessionID)
 	}
 	return map[string]string{"type": "session_heartbeat"}, nil
 }
 
-// touch notes that a client lives, and returns its session; nil if there is none. id may be that of what the session has.
-func (s *Server) touch(id string) *session {
+// touch notes that a client lives, and returns its session; nil if it has none of this id. id may be that of what the
+// session has.
+func (s *Server) touch(owner, id string) *session {
 	id, _, _ = strings.Cut(id, ":")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.sessions[id]
-	if x != nil {
-		x.seen = time.Now()
+	if x == nil || x.owner != owner {
+		return nil
 	}
+	x.seen = time.Now()
 	return x
 }
 
-// finish ends a session.
-func (s *Server) finish(id string) {
+// finish ends a session of an owner.
+func (s *Server) finish(owner, id string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.end(id)
+	x := s.sessions[id]
+	isOwn := x != nil && x.owner == owner
+	if isOwn {
+		s.end(id)
+	}
+	s.mu.Unlock()
+	if isOwn {
+		s.clear(x)
+	}
 }
 
 // end ends a session with all that it has. The mutex is held. Its models remove themselves.
@@ -84,6 +108,16 @@ func (s *Server) end(id string) {
 	}
 }
 
+// hasEnded reports whether the session has ended.
+func (x *session) hasEnded() bool {
+	select {
+	case <-x.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // during returns a context that ends with the session, too.
 func (x *session) during(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,13 +132,13 @@ func (x *session) during(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // numbered returns the id of what a session numbers, SESSION:KIND:NUMBER.
-func (s *Server) numbered(id, kind string, number *int, field string) (*session, string, error) {
+func (s *Server) numbered(owner, id, kind string, number *int, field string) (*session, string, error) {
 	if number == nil || *number < 0 {
 		return nil, "", bad("%s is missing, or below 0", field)
 	}
-	x := s.touch(id)
+	x := s.touch(owner, id)
 	if x == nil {
-		return nil, "", missing("there is no session %.100q: it has ended, or the service has begun anew, so create one", id)
+		return nil, "", missing("there is no session %.100q: it has ended, so create one", id)
 	}
 	return x, fmt.Sprintf("%s:%s:%d", id, kind, *number), nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
-func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
+// passCall reads a request for passes.
+func passCall(body []byte) (*call, error) {
 	in, unread := tinker.DecodeForwardBackward(body)
 	if unread != nil {
 		unread = bad("the body is no ForwardBackwardRequest: %v", unread)
@@ -22,20 +23,38 @@ func (s *Server) forwardBackward(_ context.Context, body []byte) (any, error) {
 	if in.ModelID == "" || in.SeqID == 0 {
 		return nil, cmp.Or(unread, bad("the body has no model_id, or no seq_id"))
 	}
-	return s.order(in.ModelID, in.SeqID, body, func(ctx context.Context, m *model) (any, error) {
-		output, err := m.pass(ctx, in, unread)
+	c := &call{model: in.ModelID, seq: in.SeqID}
+	c.run = func(ctx context.Context, m *model) (any, error) {
+		output, err := m.pass(ctx, in, unread, c.slice)
 		if err != nil {
 			if !in.ForwardOnly { // what the client wants to step is more
-				m.spoilt = fmt.Sprintf("seq_id %d has failed: %v", in.SeqID, err)
+				m.spoil(in.SeqID, err.Error())
 			}
 			return nil, err
 		}
 		return encoded(output.Encode()), nil
-	})
+	}
+	if !in.ForwardOnly {
+		c.redo = func(ctx context.Context, m *model, failed *tinker.Failed) error {
+			if failed != nil {
+				m.pending = true
+				m.spoil(in.SeqID, failed.Error)
+				return nil
+			}
+			_, err := m.pass(ctx, in, unread, c.slice)
+			return err
+		}
+	}
+	return c, nil
+}
+
+// spoil says that the gradient is not what the client wanted.
+func (m *model) spoil(seq int32, because string) {
+	m.spoilt = fmt.Sprintf("seq_id %d has failed: %s", seq, because)
 }
 
 // pass computes a request, which is checked whole before anything is added to the gradient.
-func (m *model) pass(ctx context.Context, in *tinker.ForwardBackward, unread error) (*tinker.Output, error) {
+func (m *model) pass(ctx context.Context, in *tinker.ForwardBackward, unread error, slice int) (*tinker.Output, error) {
 	if unread != nil {
 		return nil, unread
 	}
@@ -43,8 +62,9 @@ func (m *model) pass(ctx context.Context, in *tinker.ForwardBackward, unread err
 	if err != nil {
 		return nil, err
 	}
+	p.tokens = slice
 	m.pending = m.pending || !in.ForwardOnly
-	return p.run(ctx, m.trainer, in.ForwardOnly)
+	return p.run(ctx, m, in.ForwardOnly)
 }
 
 // pass is a request for a forward pass, or for both passes, that was checked whole.
@@ -69,7 +89,7 @@ func newPass(b *Base, in *tinker.ForwardBackward) (*pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pass{loss: l, tokens: b.MicroTokens}
+	p := &pass{loss: l}
 	for i := range in.Data {
 		e, inputs, err := experienceOf(b, &in.Data[i])
 		if err == nil {
@@ -143,8 +163,8 @@ func (b *Base) check(what string, ids []int32) error {
 	return nil
 }
 
-// run computes the passes, so many tokens at a time.
-func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool) (*tinker.Output, error) {
+// run computes the passes, so many tokens at a time. Others have their turns between two slices.
+func (p *pass) run(ctx context.Context, m *model, forwardOnly bool) (*tinker.Output, error) {
 	sums := trinity.Metrics{}
 	kept := &keeping{loss: p.loss, metrics: sums}
 	for from := 0; from < len(p.exps); {
@@ -153,16 +173,25 @@ func (p *pass) run(ctx context.Context, trainer engine.Trainer, forwardOnly bool
 			tokens += len(p.exps[to].Tokens) - 1
 			to++
 		}
+		if from > 0 {
+			if err := m.turn.yield(ctx); err != nil {
+				return nil, err
+			}
+		}
+		m.turn.charge(tokens)
+		if err := failCompute.Hit(""); err != nil {
+			return nil, err
+		}
 		b := &trinity.Batch{Step: 1, Experiences: p.exps[from:to], Whole: p.exps}
 		if forwardOnly {
-			now, err := trainer.Forward(ctx, b, trinity.Streams{})
+			now, err := m.trainer.Forward(ctx, b, trinity.Streams{})
 			if err == nil {
 				_, _, err = kept.Loss(b, now)
 			}
 			if err != nil {
 				return nil, err
 			}
-		} else if _, err := trainer.ForwardBackward(ctx, b, kept); err != nil {
+		} else if _, err := m.trainer.ForwardBackward(ctx, b, kept); err != nil {
 			return nil, err
 		}
 		from = to
@@ -196,9 +225,10 @@ func (k *keeping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.To
 	return grads, metrics, err
 }
 
-func (s *Server) optimStep(_ context.Context, body []byte) (any, error) {
+// stepCall reads a request for a step.
+func stepCall(body []byte) (*call, error) {
 	var in tinker.OptimStep
-	return s.ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
+	c, err := ordered(body, &in, func(ctx context.Context, m *model) (any, error) {
 		p, err := optimParams(&in)
 		if err != nil {
 			return nil, err // the gradient waits for a step with other numbers
@@ -213,19 +243,44 @@ func (s *Server) optimStep(_ context.Context, body []byte) (any, error) {
 		m.pending = false
 		return map[string]any{"metrics": map[string]float64{"grad_norm:mean": metrics["grad_norm"]}}, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	c.redo = func(ctx context.Context, m *model, failed *tinker.Failed) error {
+		if failed == nil {
+			_, err := c.run(ctx, m)
+			return err
+		}
+		if _, err := optimParams(&in); err != nil {
+			return nil // the gradient has stayed
+		}
+		return m.drop(ctx)
+	}
+	return c, nil
 }
 
-// discard drops the gradient, so that the next step has its own alone, and returns the reason with that.
-func (m *model) discard(ctx context.Context, because error) error {
+// drop drops the gradient, so that the next step has its own alone. An engine that cannot do that needs a checkpoint.
+func (m *model) drop(ctx context.Context) error {
 	d, ok := m.trainer.(engine.Discarder)
 	if !ok {
 		m.spoilt = "this engine cannot drop a gradient: load a checkpoint"
-		return because
+		return nil
 	}
 	if err := d.Discard(ctx); err != nil {
-		return errors.Join(because, err)
+		return err
 	}
 	m.spoilt, m.pending = "", false
+	return nil
+}
+
+// discard drops the gradient, and returns the reason with that.
+func (m *model) discard(ctx context.Context, because error) error {
+	if err := m.drop(ctx); err != nil {
+		return errors.Join(because, err)
+	}
+	if m.spoilt != "" {
+		return because
+	}
 	return fmt.Errorf("%w; it was discarded, so send the passes again", because)
 }
 

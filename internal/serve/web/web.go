@@ -158,7 +158,8 @@ func WriteJSON(w http.ResponseWriter, status int, body any) error {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return err
 	}
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	soon := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+	if soon && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -113,6 +113,7 @@ type LoadWeights struct {
 	Optimizer    bool           `json:"optimizer"` // its moments, too
 	BaseModel    string         `json:"base_model,omitempty"`
 	UserMetadata map[string]any `json:"user_metadata,omitempty"`
+	AccessToken  string         `json:"weights_access_token,omitempty"`
 	Type         string         `json:"type"`
 }
 

@@ -74,7 +74,7 @@ class Group:
             self.progress.end()
 
     def _begin(self, verb: str, name: str, meta: dict[str, Any]) -> None:
-        if verb == "step":
+        if verb in ("step", "discard"):
             self.held[name] = 0
         if meta.get("hold"):
             self.held[name] = self.held.get(name, 0) + 1
@@ -97,11 +97,13 @@ class Group:
             check.check_backward(model, arrays, meta, self.tokens.get(name, 0))
         elif verb == "step":
             return check.check_step(model, meta)
+        elif verb == "discard" and not model.spec.train:
+            raise BadRequest("this model is not trained")
         elif verb in ("save", "load"):
             check.check_files(model, verb, meta)
         elif verb == "send":
             check_send(model, meta)
-        elif verb not in ("offer", "drop"):
+        elif verb not in ("offer", "drop", "discard"):
             raise BadRequest(f"unknown verb {verb!r}")
         return meta
 
@@ -134,7 +136,8 @@ class Group:
     def run(self, verb: str, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         verbs: dict[str, Callable[[str, Arrays, dict[str, Any]], Reply]] = {
             "open": self._open, "drop": self._drop, "forward": self._forward, "backward": self._backward,
-            "step": self._step, "save": self._save, "load": self._load, "offer": self._offer, "send": self._send_weights,
+            "step": self._step, "discard": self._discard, "save": self._save, "load": self._load, "offer": self._offer,
+            "send": self._send_weights,
         }  # fmt: skip
         teachers = meta["teachers"] if "divergence" in meta.get("streams", ()) else ()
         self._make_room({name, *teachers})
@@ -191,12 +194,16 @@ class Group:
     def _step(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         return {}, self.models[name].step(meta)
 
+    def _discard(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        self.models[name].discard()
+        return {}, {}
+
     def _save(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        self.models[name].save(meta["kind"], meta["dir"], meta.get("dtype", "float32"))
+        self.models[name].save(meta["kind"], meta["dir"], meta.get("dtype", "float32"), bool(meta.get("gradient")))
         return {}, {}
 
     def _load(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        self.models[name].load(meta["dir"], bool(meta.get("published")))
+        self.models[name].load(meta["dir"], bool(meta.get("published")), bool(meta.get("gradient")))
         return {}, {}
 
     def _offer(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:

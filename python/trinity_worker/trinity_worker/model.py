@@ -246,6 +246,13 @@ class Model:
         applied = math.isfinite(norm)
         return {"grad_norm": norm if applied else str(norm), "applied": applied, **self._loads()}
 
+    def discard(self) -> None:
+        """Drops the gradient since the last step, and forgets the tokens that the experts got in its passes."""
+        assert self.optimizer is not None
+        self._release()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.network.loads = None
+
     def _loads(self) -> dict[str, Any]:
         if self.network.loads is None:
             return {}
@@ -278,10 +285,11 @@ class Model:
 
     # ---- files
 
-    def save(self, kind: str, directory: str, dtype: str = "float32") -> None:
+    def save(self, kind: str, directory: str, dtype: str = "float32", gradient: bool = False) -> None:
+        """Writes a model, or a state; gradient says that the state has the gradient since the last step, too."""
         if kind == "state":
             with self._moments_here():
-                save_checkpoint(self._state(self.copies is not None), checkpoint_id=directory)
+                save_checkpoint(self._state(self.copies is not None, gradient), checkpoint_id=directory)
             return
         if kind == "published" and self.copies is not None:
             self._swap(self.copies)
@@ -305,7 +313,7 @@ class Model:
         o = self.spec.optimizer
         return () if o["type"] == "sgd" and not o["momentum"] else MOMENTS[o["type"]]
 
-    def _state(self, published: bool) -> dict[str, Any]:
+    def _state(self, published: bool, gradient: bool) -> dict[str, Any]:
         """Returns the tensors of a state. Moments that no step has made yet are zero, as after a step without gradient."""
         assert self.optimizer is not None
         state: dict[str, Any] = {}
@@ -318,17 +326,19 @@ class Model:
                 state[f"{moment}.{name}"] = own[moment]
             if self.spec.optimizer["type"] == "adamw":
                 state["step." + name] = own.setdefault("step", torch.zeros((), dtype=torch.float32))
+            if gradient:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                state["gradient." + name] = parameter.grad
             if published:
                 assert self.copies is not None
                 state["published." + name] = self.copies[name]
         return state
 
-    def load(self, directory: str, published: bool) -> None:
+    def load(self, directory: str, published: bool, gradient: bool) -> None:
         """Reads a state into this model, whatever the number of ranks that wrote it."""
-        assert self.optimizer is not None
-        self._release()
+        self.discard()
         self.copies = {name: p.detach().clone() for name, p in self.trained.items()} if published else None
         with self._moments_here():
-            load_checkpoint(self._state(published), checkpoint_id=directory)
+            load_checkpoint(self._state(published, gradient), checkpoint_id=directory)
         self.offered = True
-        self.optimizer.zero_grad(set_to_none=True)

@@ -18,7 +18,7 @@ from .wire import BadRequest
 
 MAX_BODY = 256 << 20
 SEQUENCE = "Trinity-Seq"
-POST_VERBS = ("forward", "backward", "step", "save", "load", "offer", "send")
+POST_VERBS = ("forward", "backward", "step", "discard", "save", "load", "offer", "send")
 
 
 class Lease:

@@ -1,0 +1,82 @@
+package tinker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
+)
+
+// A model that does not fit is the client's to change, and an engine that fails is not.
+func TestModelsThatDoNotOpen(t *testing.T) {
+	var why error
+	c := serve(t, func(o *Options) {
+		open := o.Bases[0].Open
+		o.Bases[0].Open = func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
+			if why != nil {
+				return nil, why
+			}
+			return open(ctx, lora, seed)
+		}
+	})
+	id := c.model(0)
+	in := object{"model_id": id, "path": "one", "seq_id": 1, "type": "save_weights"}
+	path := c.must(c.call("save_weights", in))["path"]
+	for i, opens := range []struct {
+		err      error
+		category string
+	}{{errors.New("a model of rank 2 needs about 2.0 GiB of memory"), "user"}, {&trinity.EngineError{Err: errors.New("broken")}, "server"}} {
+		why = opens.err
+		made := c.call("create_model", object{
+			"session_id": c.session, "model_seq_id": 2 * (i + 1), "base_model": "tiny", "type": "create_model", "lora_config": object{"rank": 2},
+		})
+		loaded := c.call("load_weights", object{
+			"session_id": c.session, "model_seq_id": 2*i + 3, "path": path, "optimizer": true, "type": "load_weights",
+		})
+		for _, reply := range []object{made, loaded} {
+			var failed tinker.Failed
+			body, _ := json.Marshal(object{"request_id": reply["request_id"]})
+			_, out := c.post("retrieve_future", "application/json", body)
+			if json.Unmarshal(out, &failed) != nil || failed.Category != opens.category || failed.Error != opens.err.Error() {
+				t.Errorf("%s: want category %s", out, opens.category)
+			}
+		}
+	}
+}
+
+// A checkpoint between the passes and the step of a model has its weights and moments: the gradient stays with the model.
+func TestCheckpointsLeaveGradientsOut(t *testing.T) {
+	c := serve(t, nil)
+	undisturbed, saved := c.model(0), c.model(1)
+	after := func(id string, seq int32) string {
+		c.send(request(id, seq, "cross_entropy", second))
+		c.must(c.step(id, seq+1))
+		lps, _ := c.output(c.send(request(id, seq+2, "cross_entropy", first)))
+		return fmt.Sprint(lps)
+	}
+	save := func(seq int) string {
+		in := object{"model_id": saved, "path": fmt.Sprint("at", seq), "seq_id": seq, "type": "save_weights"}
+		return c.must(c.call("save_weights", in))["path"].(string)
+	}
+	load := func(number int, path string) string {
+		in := object{"session_id": c.session, "model_seq_id": number, "path": path, "optimizer": true, "type": "load_weights"}
+		made := c.call("load_weights", in)
+		c.must(made)
+		return made["model_id"].(string)
+	}
+	clean := save(1)
+	c.send(request(undisturbed, 1, "cross_entropy", first))
+	c.send(request(saved, 2, "cross_entropy", first))
+	pending := save(3)
+	if a, b := after(undisturbed, 2), after(saved, 4); a != b {
+		t.Errorf("a step after save_state gives %s, without it %s", b, a)
+	}
+	if a, b := after(load(2, pending), 1), after(load(3, clean), 1); a != b {
+		t.Errorf("the checkpoint with a gradient that no step had used gives %s, the one before the passes %s", a, b)
+	}
+}

@@ -1,0 +1,277 @@
+package tinker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
+)
+
+// journal is the directory of a model: its requests and their results in a log, and the last state of its trainer. The
+// model's mutex guards it.
+type journal struct {
+	dir     string
+	log     *durable.Log
+	late    [][]byte        // records that found no room on the disk: the log gets them before anything else
+	results map[int32]int64 // numbers of the records of results that the log must keep
+	steps   int             // since the last state
+	bytes   int             // of the records since then
+	changed bool            // the trainer is not as the last state is, or as it was opened if there is none
+}
+
+// Names in the directory of a model.
+const (
+	logName   = "log"
+	stateName = "state"
+	noteName  = "journal.json" // in the state
+)
+
+// record is a record of the log. Its payload stands behind it: the body of a request, or a result.
+type record struct {
+	Kind   string  `json:"kind"`
+	Seq    int32   `json:"seq"`
+	Call   string  `json:"call,omitempty"`    // of made and request: the path of the call
+	Slice  int     `json:"slice,omitempty"`   // of request: tokens that are computed at once, as the bits depend on the cut
+	Origin *origin `json:"origin,omitempty"`  // of made
+	Sum    []byte  `json:"sum,omitempty"`     // of result: SHA-256 of the body of its request
+	Form   string  `json:"form,omitempty"`    // of result
+	NotRun bool    `json:"not_run,omitempty"` // of result: the request failed because another did not come
+
+	payload []byte
+}
+
+// Kinds of records: how the model was made, a request that was acknowledged, its result, and a request that did not come.
+const (
+	made      = "made"
+	requested = "request"
+	resulted  = "result"
+	gapped    = "gap"
+)
+
+// Forms of results.
+const (
+	protobuf = "protobuf"
+	jsonForm = "json"
+	failed   = "failed"
+)
+
+func (r *record) encode() ([]byte, error) {
+	head, err := json.Marshal(r)
+	return append(append(head, '\n'), r.payload...), err
+}
+
+func decodeRecord(data []byte) (*record, error) {
+	head, payload, ok := bytes.Cut(data, []byte("\n"))
+	r := &record{payload: bytes.Clone(payload)}
+	if err := json.Unmarshal(head, r); err != nil || !ok {
+		return nil, errors.New("it is no record of a service")
+	}
+	return r, nil
+}
+
+// origin says how a model was made, when, and what its client says of it.
+type origin struct {
+	Recipe recipe            `json:"recipe"`
+	Made   time.Time         `json:"made"`
+	About  map[string]string `json:"user_metadata,omitempty"`
+}
+
+// note is what a state says beside the trainer's.
+type note struct {
+	Origin  origin  `json:"origin"`
+	Next    int32   `json:"next_seq_id"` // the request that runs next: the state has what those before it did
+	Record  int64   `json:"record"`      // the log's first record that is needed with the state
+	Pending bool    `json:"pending"`
+	Spoilt  string  `json:"spoilt,omitempty"`
+	Fetched []int32 `json:"fetched"` // results that clients have
+}
+
+// A test kills the service at these places.
+var (
+	failCompute  = failpoint.New("tinker.compute")  // before each slice
+	failComputed = failpoint.New("tinker.computed") // before a result is in the log
+	failTrimmed  = failpoint.New("tinker.trimmed")
+)
+
+// How often a state is cut. A replay of so many steps takes less than the SDK waits, 5 minutes, if a step takes 30 s, and
+// a state costs less than a tenth of the steps. The log of a model that does not step stays small, too.
+const (
+	stateSteps = 10
+	stateBytes = 64 << 20
+)
+
+// openJournal opens the journal of a directory, or begins one.
+func openJournal(dir string) (*journal, error) {
+	log, err := durable.OpenLog(filepath.Join(dir, logName))
+	return &journal{dir: dir, log: log, results: map[int32]int64{}}, err
+}
+
+// append adds a record, which is on the disk then, and returns its number.
+func (j *journal) append(r *record) (int64, error) {
+	data, err := r.encode()
+	if err == nil {
+		err = j.flush()
+	}
+	if err != nil {
+		return 0, err
+	}
+	j.bytes += len(data)
+	return j.log.Append(data)
+}
+
+// later adds a record of what has happened, and returns its number. Without room on the disk it stays in memory, and no
+// request is taken before it is in the log.
+func (j *journal) later(r *record) (int64, error) {
+	data, err := r.encode()
+	if err != nil {
+		return 0, err
+	}
+	number := j.log.Next() + int64(len(j.late))
+	j.bytes += len(data)
+	j.late = append(j.late, data)
+	return number, j.flush()
+}
+
+// flush appends the records that are late.
+func (j *journal) flush() error {
+	for len(j.late) > 0 {
+		if _, err := j.log.Append(j.late[0]); err != nil {
+			return err
+		}
+		j.late = j.late[1:]
+	}
+	return nil
+}
+
+// result adds the result of a request.
+func (j *journal) result(f *future, seq int32, result any, notRun bool) error {
+	r := &record{Kind: resulted, Seq: seq, Sum: f.body[:], Form: jsonForm, NotRun: notRun}
+	var err error
+	switch x := result.(type) {
+	case encoded:
+		r.Form, r.payload = protobuf, x
+	case *tinker.Failed:
+		r.Form = failed
+		r.payload, err = json.Marshal(x)
+	default:
+		r.payload, err = json.Marshal(x)
+	}
+	if err != nil {
+		return err
+	}
+	j.results[seq], err = j.later(r)
+	return err
+}
+
+// result returns the result in a record.
+func (r *record) result() (any, error) {
+	switch r.Form {
+	case protobuf:
+		return encoded(r.payload), nil
+	case failed:
+		f := &tinker.Failed{}
+		return f, json.Unmarshal(r.payload, f)
+	}
+	return json.RawMessage(r.payload), nil
+}
+
+// keep puts a result into the log, before the client can have it.
+func (m *model) keep(s *Server, f *future, seq int32, result any) {
+	if err := failComputed.Hit(""); err != nil {
+		s.opts.Say(err.Error())
+	}
+	m.mu.Lock()
+	err := m.journal.result(f, seq, result, false)
+	m.idle = time.Now()
+	m.mu.Unlock()
+	if err != nil {
+		s.opts.Say(fmt.Sprintf("%s: the result of seq_id %d waits for the disk: %v", m.id, seq, err))
+	}
+}
+
+// isDue reports whether a state is to be cut. None is cut while there is a gradient, which the next step uses soon.
+func (m *model) isDue() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.isWhole() && (m.journal.steps >= stateSteps || m.journal.bytes >= stateBytes)
+}
+
+// isWhole reports whether the trainer has no gradient, nor one that is lacking.
+func (m *model) isWhole() bool { return !m.pending && m.spoilt == "" }
+
+// cut writes the state of a model as a whole, and trims its log to what the state and the results in it do not need.
+// Only the loop of the model calls it.
+func (m *model) cut(ctx context.Context, s *Server) error {
+	n := &note{Origin: origin{m.recipe, m.made, m.about}, Pending: m.pending, Spoilt: m.spoilt}
+	m.mu.Lock()
+	j := m.journal
+	err := j.flush()
+	n.Next, n.Record = m.next, j.log.Next()
+	for _, held := range m.held {
+		n.Record = min(n.Record, held.record)
+	}
+	size := j.bytes
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	keep := n.Record
+	s.mu.Lock()
+	for seq, number := range j.results {
+		f := s.futures[futureID(m.id, seq)]
+		if f == nil {
+			delete(j.results, seq)
+			continue
+		}
+		keep = min(keep, number)
+		if !f.fetched.IsZero() {
+			n.Fetched = append(n.Fetched, seq)
+		}
+	}
+	s.mu.Unlock()
+	err = durable.WriteDir(filepath.Join(j.dir, stateName), func(temp string) error {
+		if err := m.trainer.SaveState(ctx, temp); err != nil {
+			return err
+		}
+		data, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		return durable.WriteFile(filepath.Join(temp, noteName), data)
+	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	j.steps, j.changed, j.bytes = 0, false, j.bytes-size
+	m.mu.Unlock()
+	return errors.Join(j.log.Trim(keep), failTrimmed.Hit(j.dir))
+}
+
+// readNote returns the note of the last state; nil if there is none.
+func (j *journal) readNote() (*note, error) {
+	path := filepath.Join(j.dir, stateName, noteName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	n := &note{}
+	if err == nil {
+		err = json.Unmarshal(data, n)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}
+
+func futureID(model string, seq int32) string { return fmt.Sprintf("%s:%d", model, seq) }

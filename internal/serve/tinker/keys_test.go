@@ -1,0 +1,241 @@
+package tinker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// as returns a client of the same server with another key.
+func (c *client) as(key string) *client {
+	return &client{t: c.t, url: c.url, server: c.server, key: key}
+}
+
+func add(t *testing.T, dir string, k Key) string {
+	t.Helper()
+	secret, err := AddKey(t.Context(), dir, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// A service without keys answers anybody on this machine. Once there is a key, clients need one, also when it is gone.
+func TestKeysComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir = dir })
+	ask := func(key string, header ...string) int {
+		status, _ := c.as(key).do("GET", "healthz", nil, header...)
+		return status
+	}
+	if ask("") != 200 || c.server.Secret() != "" {
+		t.Error("without keys")
+	}
+	ann := add(t, dir, Key{Name: "ann"})
+	bob := add(t, dir, Key{Name: "bob"})
+	for key, want := range map[string]int{"": 401, ann: 200, bob: 200, ann + "x": 401, "tml-": 401} {
+		if got := ask(key); got != want {
+			t.Errorf("%q: %d, want %d", key, got, want)
+		}
+	}
+	if ask("", "Authorization", "Bearer "+ann) != 200 || len(c.server.Secret()) < 32 {
+		t.Error("as Bearer")
+	}
+	for _, name := range []string{"ann", "bob"} {
+		if err := RemoveKey(t.Context(), dir, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ask(ann) != 401 || ask("") != 401 {
+		t.Error("the keys are gone, and the service is open")
+	}
+}
+
+// What belongs to another key is not there.
+func TestKeysDoNotSeeOneAnother(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir = dir })
+	ann, bob := c.as(add(t, dir, Key{Name: "ann"})), c.as(add(t, dir, Key{Name: "bob"}))
+	id := ann.model(0)
+	path := ann.save(id, 1, "save_weights", "one", nil)
+	saved := ann.must(ann.call("save_weights_for_sampler", object{
+		"model_id": id, "seq_id": 2, "sampling_session_seq_id": 0, "type": "save_weights_for_sampler"}))
+	sampler := saved["sampling_session_id"].(string)
+	bob.model(0)
+	calls := []struct {
+		method, path string
+		body         any
+	}{
+		{"POST", "get_info", object{"model_id": id}},
+		{"POST", "optim_step", object{"model_id": id, "seq_id": 3, "type": "optim_step"}},
+		{"POST", "create_model", object{"session_id": ann.session, "model_seq_id": 9, "base_model": "tiny", "lora_config": object{"rank": 2}}},
+		{"POST", "create_sampling_session", object{"session_id": bob.session, "sampling_session_seq_id": 3, "model_path": path}},
+		{"POST", "asample", object{"sampling_session_id": sampler, "seq_id": 3, "prompt": encodedText(first)}},
+		{"POST", "asample", object{"model_path": path, "prompt": encodedText(first)}},
+		{"POST", "load_weights", object{"session_id": bob.session, "model_seq_id": 4, "path": path}},
+		{"POST", "retrieve_future", object{"request_id": id + ":1"}},
+		{"POST", "weights_info", object{"tinker_path": path}},
+		{"POST", "copy_weights", object{"source_path": path}},
+		{"GET", "samplers/" + sampler, nil},
+		{"GET", "sessions/" + ann.session, nil},
+		{"GET", "training_runs/" + id, nil},
+		{"GET", "training_runs/" + id + "/checkpoints", nil},
+		{"DELETE", "training_runs/" + id + "/checkpoints/weights/one", nil},
+		{"PUT", "training_runs/" + id + "/checkpoints/weights/one/ttl", object{"ttl_seconds": 3600}},
+		{"POST", "training_runs/" + id + "/checkpoints/weights/one/publish", nil},
+		{"GET", "training_runs/" + id + "/checkpoints/weights/one/archive", nil},
+		{"PUT", "sessions/" + ann.session + "/project", object{"project_id": "p"}},
+	}
+	for _, in := range calls {
+		if status, out := bob.do(in.method, in.path, in.body); status != 404 {
+			t.Errorf("%s %s: %d, %v", in.method, in.path, status, out)
+		}
+	}
+	bob.do("POST", "sessions/"+ann.session+"/finish", object{})
+	if status, _ := ann.do("POST", "session_heartbeat", object{"session_id": ann.session}); status != 200 {
+		t.Error("another key has ended the session")
+	}
+	if status, _ := bob.do("POST", "session_heartbeat", object{"session_id": ann.session}); status != 410 {
+		t.Errorf("the heart of another's session: %d", status)
+	}
+	accessible := func() bool {
+		all := bob.got("GET", "training_runs?access_scope=accessible", nil)
+		return slices.Contains(names(all, "training_runs", "training_run_id"), id)
+	}
+	if accessible() {
+		t.Error("another's run is in the list")
+	}
+
+	// A published checkpoint can be read, and not changed.
+	ann.got("POST", "training_runs/"+id+"/checkpoints/weights/one/publish", nil)
+	if !accessible() {
+		t.Error("the run of a published checkpoint is not in the list")
+	}
+	bob.must(bob.call("load_weights", object{"session_id": bob.session, "model_seq_id": 5, "path": path, "type": "load_weights"}))
+	if status, out := bob.do("DELETE", "training_runs/"+id+"/checkpoints/weights/one", nil); status != 403 {
+		t.Errorf("%d, %v", status, out)
+	}
+	ann.got("DELETE", "training_runs/"+id+"/checkpoints/weights/one/publish", nil)
+	if status, _ := bob.do("POST", "weights_info", object{"tinker_path": path}); status != 404 {
+		t.Errorf("no longer public: %d", status)
+	}
+}
+
+// A key has its limits, and what is beyond them fails for good: the SDK tries 402 and 409 again.
+func TestLimitsOfKeys(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir = dir })
+	bob := c.as(add(t, dir, Key{Name: "bob"}))
+	bob.save(bob.model(0), 1, "save_weights", "one", nil)
+	ann := c.as(add(t, dir, Key{Name: "ann", Models: 1, Disk: 7 * DiskUsed(dir)["bob"] / 2}))
+	id := ann.model(0)
+	status, out := ann.do("POST", "create_model", object{
+		"session_id": ann.session, "model_seq_id": 1, "base_model": "tiny", "lora_config": object{"rank": 2}})
+	if status != http.StatusForbidden || out["detail"] !=
+		"the key ann has 1 models in memory, and may have no more: end a session, such as by ServiceClient.close()" {
+		t.Errorf("%d, %v", status, out)
+	}
+	var failed string
+	n := 0
+	for ; failed == "" && n < 10; n++ {
+		_, failed = ann.result(ann.call("save_weights", object{
+			"model_id": id, "seq_id": n + 1, "path": fmt.Sprint("c", n), "type": "save_weights"}))
+	}
+	if !strings.HasPrefix(failed, "the checkpoints of the key ann would take 0.000 GiB") || n != 4 {
+		t.Errorf("after %d: %s", n, failed)
+	}
+	left := names(ann.got("GET", "checkpoints", nil), "checkpoints", "checkpoint_id")
+	if len(left) != n-1 {
+		t.Errorf("%d checkpoints: %v", n-1, left)
+	}
+	ann.save(id, n+1, "save_weights", "c0", object{"overwrite": true}) // what it replaces does not count
+	source := "tinker://" + id + "/weights/c0"
+	if status, out := ann.do("POST", "copy_weights", object{"source_path": source}); status != http.StatusForbidden {
+		t.Errorf("%d, %v", status, out)
+	}
+}
+
+// A key that has used its tokens is told so: its training waits, and its samples are to be asked for again.
+func TestAKeyHasUsedItsTokens(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir, o.Hold = dir, 20*time.Millisecond })
+	ann, bob := c.as(add(t, dir, Key{Name: "ann", TokensPerHour: leastCharge + 1})), c.as(add(t, dir, Key{Name: "bob"}))
+	made := ann.call("create_session", object{"type": "create_session"})
+	sampler := ann.call("create_sampling_session", object{
+		"session_id": made["session_id"], "sampling_session_seq_id": 0, "base_model": "tiny"})
+	in := object{"sampling_session_id": sampler["sampling_session_id"], "seq_id": 0, "prompt": encodedText(first),
+		"sampling_params": object{"max_tokens": 3}}
+	asample := func(in object) (int, string) {
+		body, _ := json.Marshal(in)
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/api/v1/asample", bytes.NewReader(body))
+		r.Header.Set("X-API-Key", ann.key)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode, resp.Header.Get("Retry-After")
+	}
+	if status, _ := asample(in); status != 200 {
+		t.Errorf("the first sample: %d", status)
+	}
+	ann.session = made["session_id"].(string)
+	c.server.train.account.mu.Lock()
+	c.server.train.account.paused("ann")
+	c.server.train.account.budgets["ann"].left = -1000
+	c.server.train.account.mu.Unlock()
+	body := object{"session_id": ann.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}}
+	waits := ann.call("create_model", body)
+	status, out := ann.do("POST", "retrieve_future", object{"request_id": waits["request_id"]})
+	if status != http.StatusRequestTimeout || out["queue_state"] != "paused_rate_limit" ||
+		!strings.HasPrefix(out["queue_state_reason"].(string), "the key ann has used its 65 tokens of an hour: more in 1") {
+		t.Errorf("%d, %v", status, out)
+	}
+	in["seq_id"] = 1
+	if status, after := asample(in); status != http.StatusTooManyRequests || len(after) < 3 {
+		t.Errorf("%d, after %s", status, after)
+	}
+	in["seq_id"] = 0
+	if status, _ := asample(in); status != 200 {
+		t.Errorf("what was asked before, again: %d", status)
+	}
+	for status := 0; status != http.StatusOK; {
+		status, _ = bob.do("POST", "retrieve_future", object{"request_id": bob.begun()})
+	}
+}
+
+// begun asks for a model and returns the number of the request.
+func (c *client) begun() any {
+	if c.session == "" {
+		c.session = c.call("create_session", object{"type": "create_session"})["session_id"].(string)
+	}
+	return c.call("create_model", object{
+		"session_id": c.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}})["request_id"]
+}
+
+// Two models that take turns by slices have the bits of each alone.
+func TestTurnsDoNotChangeWhatAModelLearns(t *testing.T) {
+	c := serve(t, nil)
+	many := slices.Repeat([][]int32{slices.Repeat([]int32{1, 2, 3, 4, 5, 6, 7, 8}, 5), slices.Repeat([]int32{9, 4, 2, 7}, 9)}, 4)
+	learn := func(id string) func() string {
+		passes, step := c.send(request(id, 1, "cross_entropy", many...)), c.step(id, 2)
+		after := c.send(request(id, 3, "cross_entropy", many...))
+		return func() string {
+			before, _ := c.output(passes)
+			c.must(step)
+			lps, _ := c.output(after)
+			return fmt.Sprint(before, lps)
+		}
+	}
+	alone := learn(c.model(0))()
+	one, two := c.model(1), c.model(2)
+	first, second := learn(one), learn(two)
+	if first() != alone || second() != alone {
+		t.Error("together they learn something else")
+	}
+}

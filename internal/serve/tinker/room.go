@@ -1,0 +1,78 @@
+package tinker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// noRoom is why a trainer cannot be opened now: its memory is in use.
+type noRoom struct{ error }
+
+func (e *noRoom) Unwrap() error { return e.error }
+
+// isForLackOfRoom marks an error of opening a trainer that may go when others leave memory.
+func isForLackOfRoom(err error) error {
+	if err == nil || errors.As(err, new(*ownError)) || errors.As(err, new(*problem)) || errors.As(err, new(*trinity.EngineError)) {
+		return err
+	}
+	return &noRoom{err}
+}
+
+// roomPoll is how long models have to leave memory before another one tries again.
+const roomPoll = 200 * time.Millisecond
+
+// inRoom runs do while nothing else computes. If there is no room in memory, it asks models that have nothing
+// to do to leave, and tries again until patience has passed. A new model tries again only if there are such models.
+func (m *model) inRoom(ctx context.Context, s *Server, patience time.Duration, do func() error) error {
+	for until := time.Now().Add(patience); ; {
+		err := s.alone(ctx, m, do)
+		asked := 0
+		if errors.As(err, new(*noRoom)) {
+			asked = m.makeRoom(s)
+		}
+		if !errors.As(err, new(*noRoom)) || m.making != nil && asked == 0 || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-time.After(roomPoll):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// makeRoom asks models that have nothing to do to leave memory, and returns how many it has asked.
+func (m *model) makeRoom(s *Server) (asked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.models {
+		other.mu.Lock()
+		isIdle := other != m && len(other.held) == 0
+		other.mu.Unlock()
+		if !isIdle || !other.inMemory.Load() {
+			continue
+		}
+		select {
+		case other.out <- struct{}{}:
+			asked++
+		default: // it was asked already
+		}
+	}
+	return asked
+}
+
+// goOut takes a model out of memory, unless it has a gradient, which its next step uses soon.
+func (m *model) goOut(ctx context.Context, s *Server) {
+	if m.trainer == nil || !m.isWhole() {
+		return
+	}
+	if err := s.alone(ctx, m, func() error { return m.leave(ctx, s) }); err != nil && ctx.Err() == nil {
+		s.opts.Say(m.id + " stays in memory: " + err.Error())
+		m.mu.Lock()
+		m.idle = time.Now()
+		m.mu.Unlock()
+	}
+}
