@@ -118,22 +118,34 @@ type queue struct {
 	account *account
 	room    int
 	free    int
-	waiting []*turn
+	lanes   []*lane
 	isTimed bool // a timer will look at keys that are paused
 }
 
 func newQueue(a *account, room int) *queue { return &queue{account: a, room: room, free: room} }
 
-// turn is a turn at a queue, which is waited for or given.
-type turn struct {
-	q         *queue
+// who is a part of a key that takes turns.
+type who struct {
 	keyName   string
 	key, part *share
-	units     int
-	came      int64
-	given     chan struct{} // closed when it is
-	isGiven   bool
-	spent     int // tokens that were charged
+}
+
+// lane are the turns that a part waits for, in the order in which they came. A queue has none that is empty.
+type lane struct {
+	who
+	turns []*turn
+}
+
+// turn is a turn at a queue, which is waited for or given.
+type turn struct {
+	who
+	q *queue
+
+	units   int
+	came    int64
+	given   chan struct{} // closed when it is
+	isGiven bool
+	spent   int // tokens that were charged
 }
 
 // ask asks for a turn of a part of a key.
@@ -141,7 +153,7 @@ func (q *queue) ask(key, part string, units int) *turn {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	k := q.account.keys.join(key)
-	t := &turn{q: q, keyName: key, key: k, part: k.join(part), units: min(units, q.room)}
+	t := &turn{q: q, who: who{key, k, k.join(part)}, units: min(units, q.room)}
 	q.put(t)
 	return t
 }
@@ -156,20 +168,38 @@ func (q *queue) enter(ctx context.Context, key, part string, units int) (*turn, 
 func (q *queue) put(t *turn) {
 	q.account.turns++
 	t.came, t.given = q.account.turns, make(chan struct{})
-	q.waiting = append(q.waiting, t)
+	at := q.laneOf(t)
+	if at < 0 {
+		at = len(q.lanes)
+		q.lanes = append(q.lanes, &lane{who: t.who})
+	}
+	q.lanes[at].turns = append(q.lanes[at].turns, t)
 	q.give()
+}
+
+// laneOf returns the place of a turn's lane, -1 if there is none.
+func (q *queue) laneOf(t *turn) int {
+	return slices.IndexFunc(q.lanes, func(l *lane) bool { return l.part == t.part })
+}
+
+// take takes a turn out of its lane.
+func (q *queue) take(lane, at int) {
+	l := q.lanes[lane]
+	if l.turns = slices.Delete(l.turns, at, at+1); len(l.turns) == 0 {
+		q.lanes = slices.Delete(q.lanes, lane, lane+1)
+	}
 }
 
 // give gives turns while there is room. The mutex is held.
 func (q *queue) give() {
-	for len(q.waiting) > 0 {
+	for len(q.lanes) > 0 {
 		next, wait := -1, time.Duration(0)
-		for i, t := range q.waiting {
-			if d := q.account.paused(t.keyName); d > 0 {
+		for i, l := range q.lanes {
+			if d := q.account.paused(l.keyName); d > 0 {
 				if wait == 0 || d < wait {
 					wait = d
 				}
-			} else if next < 0 || t.before(q.waiting[next]) {
+			} else if next < 0 || l.turns[0].before(q.lanes[next].turns[0]) {
 				next = i
 			}
 		}
@@ -177,11 +207,11 @@ func (q *queue) give() {
 			q.isTimed = true
 			q.account.after(wait, q.look)
 		}
-		if next < 0 || q.waiting[next].units > q.free {
+		if next < 0 || q.lanes[next].turns[0].units > q.free {
 			return
 		}
-		t := q.waiting[next]
-		q.waiting = slices.Delete(q.waiting, next, next+1)
+		t := q.lanes[next].turns[0]
+		q.take(next, 0)
 		q.free -= t.units
 		q.account.turns++
 		t.key.served, t.part.served, t.isGiven = q.account.turns, q.account.turns, true
@@ -258,15 +288,18 @@ func (t *turn) leave() {
 	q := t.q
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
-	at := slices.Index(q.waiting, t)
-	switch {
-	case t.isGiven:
+	if t.isGiven {
 		t.isGiven = false
 		q.free += t.units
-	case at >= 0:
-		q.waiting = slices.Delete(q.waiting, at, at+1)
-	default:
-		return
+	} else {
+		in, at := q.laneOf(t), -1
+		if in >= 0 {
+			at = slices.Index(q.lanes[in].turns, t)
+		}
+		if at < 0 {
+			return
+		}
+		q.take(in, at)
 	}
 	t.key.busy--
 	t.part.busy--
@@ -277,9 +310,11 @@ func (t *turn) leave() {
 func (q *queue) units(key string) (sum int) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
-	for _, t := range q.waiting {
-		if t.keyName == key {
-			sum += t.units
+	for _, l := range q.lanes {
+		for _, t := range l.turns {
+			if l.keyName == key {
+				sum += t.units
+			}
 		}
 	}
 	return sum
