@@ -31,6 +31,13 @@ type SamplingParams struct {
 	// ScorePrompt asks for the log-probabilities of the prompt's own tokens, and for TopLogprobs at their
 	// places. A sampler that cannot score returns none.
 	ScorePrompt bool
+	// ScoreFrom leaves the first tokens out that ScorePrompt asks for: what the sampler has computed of
+	// them before need not be computed again.
+	ScoreFrom int
+	// PromptTargets [(prompt-1)·K] are further ids to score where ScorePrompt scores; negative: none.
+	PromptTargets []int32
+	// PromptDraws is how many tokens to draw, at the temperature, at each place that ScorePrompt scores.
+	PromptDraws int
 	// Untrained says that nothing trains on Completion.Logprobs, so a sampler may return those of a
 	// distribution that TopP and the like have changed. Without it a [Model] refuses them.
 	Untrained bool
@@ -113,10 +120,14 @@ type Completion struct {
 }
 
 // PromptScores are what SamplingParams.ScorePrompt asks for: at [i] that of the prompt's token i+1, at
-// temperature 1.
+// temperature 1. Places before ScoreFrom have NaN and empty lists.
 type PromptScores struct {
 	Logprobs    []float32 // [prompt-1] nats, over the whole vocabulary
 	TopLogprobs [][]TokenLogprob
+	Targets     []float32 // [(prompt-1)·K] nats, of SamplingParams.PromptTargets; NaN where there is none
+	// Draws are SamplingParams.PromptDraws tokens at each place, drawn independently of each other and
+	// of the completions.
+	Draws [][]TokenLogprob
 }
 
 // Sampler continues prompts. It is safe for concurrent use, and batches concurrent requests.

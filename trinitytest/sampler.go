@@ -35,6 +35,7 @@ func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sam
 	run("a seed decides, not the company", o.seeds)
 	run("every token is announced", samplerOnToken)
 	run("the most likely tokens", o.topLogprobs)
+	run("scores of the prompt", o.scores)
 	run("cancelled", samplerCancelled)
 	if o.OneToken {
 		return
@@ -158,6 +159,53 @@ func (o SamplerOptions) topLogprobs(t *testing.T, s trinity.Sampler) {
 			}
 			if float64(c.Logprobs[i]-top[0].Logprob) > o.Tolerance {
 				t.Errorf("token %d with %v is more likely than %v", c.Tokens[i], c.Logprobs[i], top[0])
+			}
+		}
+	}
+}
+
+// scores compares the scores of a prompt's tokens with those of further ids, of a part and of draws. A
+// sampler may give none, and may refuse what it lacks.
+func (o SamplerOptions) scores(t *testing.T, s trinity.Sampler) {
+	prompt := trinity.Prompt{Tokens: []int32{3, 4, 5, 3, 6, 5, 4, 3, 3, 6, 5, 7, 3, 4, 5, 3, 6, 5, 4, 3}}
+	places := len(prompt.Tokens) - 1
+	p := trinity.SamplingParams{Temperature: 0.5, MaxTokens: 1, Seed: 3, ScorePrompt: true}
+	whole := complete(t, s, prompt, p)[0].Prompt.Logprobs
+	if whole == nil {
+		t.Skip("this sampler gives no scores")
+	}
+	near := func(x, y float32) bool { return math.Abs(float64(x)-float64(y)) <= o.Tolerance || x != x && y != y }
+	if len(whole) != places || slices.Max(whole) > 0 {
+		t.Fatalf("%d scores of %d tokens: %v", len(whole), len(prompt.Tokens), whole)
+	}
+	p.ScoreFrom = 17
+	if part := complete(t, s, prompt, p)[0].Prompt.Logprobs; len(part) != places || part[16] == part[16] ||
+		!slices.EqualFunc(part[17:], whole[17:], near) {
+		t.Errorf("from place 17: %v, want %v", part, whole)
+	}
+	p.ScoreFrom, p.PromptDraws = 0, 2
+	for i, id := range prompt.Tokens[1:] {
+		p.PromptTargets = append(p.PromptTargets, id, int32(i%9)-1)
+	}
+	out, err := s.Sample(t.Context(), prompt, p)
+	if err != nil {
+		t.Skipf("this sampler scores the prompt's tokens alone: %v", err)
+	}
+	got := out[0].Prompt
+	if len(got.Targets) != 2*places || len(got.Draws) != places {
+		t.Fatalf("%d targets, draws at %d places; want %d, %d", len(got.Targets), len(got.Draws), 2*places, places)
+	}
+	for i := range places {
+		if !near(got.Targets[2*i], whole[i]) {
+			t.Errorf("place %d: token %d has %v, and as a target %v", i, prompt.Tokens[i+1], whole[i], got.Targets[2*i])
+		}
+		if none := p.PromptTargets[2*i+1] < 0; none != (got.Targets[2*i+1] != got.Targets[2*i+1]) {
+			t.Errorf("place %d: target %d has %v", i, p.PromptTargets[2*i+1], got.Targets[2*i+1])
+		}
+		for _, d := range got.Draws[i] {
+			if len(got.Draws[i]) != 2 || d.Token < 0 || int(d.Token) >= o.Vocab || !(d.Logprob <= 0) ||
+				d.Token == prompt.Tokens[i+1] && !near(d.Logprob, whole[i]) {
+				t.Errorf("place %d: draws %v beside a token with %v", i, got.Draws[i], whole[i])
 			}
 		}
 	}

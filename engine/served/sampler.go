@@ -86,6 +86,9 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 		if err != nil {
 			return nil, err
 		}
+		for i := range p.ScoreFrom {
+			scores[i] = float32(math.NaN())
+		}
 		for i := range out {
 			out[i].Prompt.Logprobs = scores
 		}
@@ -109,6 +112,10 @@ func (c *checker) check(prompt []int32, p *trinity.SamplingParams) error {
 		return errors.New("the prompt has no token")
 	case room <= 0:
 		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), c.length)
+	case len(p.PromptTargets) > 0 || p.PromptDraws > 0:
+		return errors.New("servers score the prompt's own tokens alone: other ids and draws at its places need the embedded sampler (cpu)")
+	case p.ScoreFrom < 0 || p.ScoreFrom >= len(prompt):
+		return fmt.Errorf("the prompt's scores begin at place %d: want 0 to %d", p.ScoreFrom, len(prompt)-1)
 	}
 	if what := p.Changed(); what != "" && c.record && !p.Untrained {
 		return fmt.Errorf("%s for tokens that are trained on: %s: leave it out%s", what, isBiased, unbias)

@@ -107,7 +107,7 @@ func TestDrawDistribution(t *testing.T) {
 			want, got := expected(logits, q), make([]float64, len(logits))
 			logprobs := make([]float32, len(logits))
 			for i := range n {
-				q.u = uniform(5, 0, i)
+				q.u = uniform(5, 0, i, ofCompletion)
 				token, logprob := d.draw(logits, &q)
 				if got[token]++; got[token] == 1 {
 					checkLogprob(t, logits, q.temperature, token, logprob)

@@ -73,8 +73,9 @@ func (s *Sampler) newRequest(tokens []int32, p trinity.SamplingParams) (*request
 		return nil, fmt.Errorf("sampler: a prompt of %d tokens and a completion of up to %d need %d pages of %d tokens, of a K/V cache of %d: "+
 			"lower the request's MaxTokens or raise the sampler's, which is %d", len(tokens), r.length, need, pageTokens, have, s.opts.MaxTokens)
 	}
-	if p.ScorePrompt {
-		r.scores = newScores(len(tokens)-1, p.TopLogprobs)
+	r.params.PromptTargets = slices.Clone(p.PromptTargets)
+	if r.scores, err = newScores(r.prompt, &r.params, s.cfg.VocabSize); err != nil {
+		return nil, err
 	}
 	r.stops = stopTokens(p, s.cfg.EOS, s.cfg.VocabSize)
 	for _, stop := range p.Stop {

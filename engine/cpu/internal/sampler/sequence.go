@@ -62,7 +62,7 @@ func (q *sequence) tokensOf(page int) (tokens [pageTokens]int32) {
 
 // prepare sets the query for the next token.
 func (q *sequence) prepare() {
-	q.query.u = uniform(q.request.params.Seed, q.index, len(q.tokens))
+	q.query.u = uniform(q.request.params.Seed, q.index, len(q.tokens), ofCompletion)
 	q.query.seen = q.seen.tokens
 	q.query.forbidden = nil
 	if len(q.tokens) < q.request.params.MinTokens {
