@@ -98,6 +98,52 @@ func TestEchoedPrompts(t *testing.T) {
 	}
 }
 
+// Log-probabilities of a prompt come as vLLM writes them, beside the likely tokens that were asked for.
+func TestPromptLogprobs(t *testing.T) {
+	web := startScorer(t)
+	both := `[null,{"105":{"decoded_token":"i","logprob":-105,"rank":null},"122":{"decoded_token":"z","logprob":-0.25,"rank":1}}]`
+	alone := `[null,{"105":{"decoded_token":"i","logprob":-105,"rank":null}}]`
+	for _, c := range []struct{ path, body, want string }{
+		{plainPath, `"prompt":"hi","prompt_logprobs":1`, `"prompt_logprobs":` + both},
+		{plainPath, `"prompt":"hi","prompt_logprobs":0,"logprobs":2`, `"prompt_logprobs":` + alone},
+		{chatPath, `"messages":[{"role":"user","content":"hi"}],"prompt_logprobs":1`, `"object":"chat.completion","prompt_logprobs":` + both},
+	} {
+		status, text := ask(t, web, c.path, "", `{`+c.body+`,"max_tokens":1}`)
+		if status != 200 || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d\ngot  %s\nwant %s", c.body, status, text, c.want)
+		}
+	}
+	_, text := ask(t, web, plainPath, "", `{"prompt":"hi","prompt_logprobs":5,"logprobs":1,"max_tokens":1}`)
+	if !strings.Contains(text, `"top_logprobs":[{"a":-0.5,"z":-0.25}]`) {
+		t.Errorf("logprobs: 1 has more than one: %s", text)
+	}
+}
+
+// better is a sampler whose later completions are more likely.
+type better struct{ scorer }
+
+func (b better) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	out, err := b.scorer.Sample(ctx, prompt, p)
+	for i := range out {
+		out[i].Tokens = []int32{int32('a' + i)}
+		out[i].Logprobs = []float32{float32(i) - 9}
+	}
+	return out, err
+}
+
+func TestBestOf(t *testing.T) {
+	served := &Served{Name: "m", Sampler: better{}, Renderer: bytesRenderer{}, MaxLen: 20}
+	server := &Server{Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256, Waiting: 9, Timeout: time.Minute}
+	web := httptest.NewServer(server.Handler())
+	defer web.Close()
+	status, text := ask(t, web, plainPath, "", `{"prompt":["x","y"],"best_of":4,"n":2,"max_tokens":1}`)
+	want := `{"text":"d","index":0,"finish_reason":"length"}{"text":"c","index":1,"finish_reason":"length"}` +
+		`{"text":"d","index":2,"finish_reason":"length"}{"text":"c","index":3,"finish_reason":"length"}`
+	if got := choicesOf(t, text); status != 200 || got != want || !strings.Contains(text, `"completion_tokens":8`) {
+		t.Errorf("%d\ngot  %s\nwant %s\n%s", status, got, want, text)
+	}
+}
+
 // choicesOf writes the choices of a reply, or of all events of a stream.
 func choicesOf(t *testing.T, text string) string {
 	t.Helper()

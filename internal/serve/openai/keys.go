@@ -39,7 +39,6 @@ var unsupported = map[string][]any{
 	"lora_path":                  nil,
 	"modalities":                 {[]any{"text"}},
 	"presence_penalty":           {0.0},
-	"prompt_logprobs":            nil,
 	"reasoning_effort":           {"none"},
 	"regex":                      nil,
 	"response_format":            {map[string]any{}, map[string]any{"type": "text"}},

@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -22,20 +23,20 @@ func (q *request) logprobsOf(s *Server, choice int, c trinity.Completion) *wire.
 		tokens = slices.Concat(prompt, tokens)
 		q.append(s, l, prompt[0], nil, nil)
 		for i, token := range prompt[1:] {
-			q.append(s, l, token, &c.Prompt.Logprobs[i], at(c.Prompt.TopLogprobs, i))
+			q.append(s, l, token, &c.Prompt.Logprobs[i], at(c.Prompt.TopLogprobs, i, q.likely))
 		}
 	}
 	for i, token := range c.Tokens {
-		q.append(s, l, token, &c.Logprobs[i], at(c.TopLogprobs, i))
+		q.append(s, l, token, &c.Logprobs[i], at(c.TopLogprobs, i, q.likely))
 	}
 	l.TextOffset = offsets(s.Renderer, tokens)
 	return l
 }
 
-// at returns the likely tokens at a place; nil if the request asked for none.
-func at(top [][]trinity.TokenLogprob, i int) []trinity.TokenLogprob {
+// at returns up to n likely tokens at a place; nil if the request asked for none.
+func at(top [][]trinity.TokenLogprob, i, n int) []trinity.TokenLogprob {
 	if i < len(top) {
-		return top[i]
+		return top[i][:min(n, len(top[i]))]
 	}
 	return nil
 }
@@ -44,7 +45,7 @@ func (q *request) chatLogprobs(s *Server, c trinity.Completion) *wire.Logprobs {
 	l := &wire.Logprobs{}
 	for i, token := range c.Tokens {
 		most := []wire.TokenLogprob{}
-		for _, x := range at(c.TopLogprobs, i) {
+		for _, x := range at(c.TopLogprobs, i, q.likely) {
 			most = append(most, wire.TokenLogprob{Token: q.textOf(s, x.Token), Logprob: x.Logprob})
 		}
 		l.Content = append(l.Content, wire.TokenLogprob{Token: q.textOf(s, token), Logprob: c.Logprobs[i], TopLogprobs: most})
@@ -56,7 +57,7 @@ func (q *request) chatLogprobs(s *Server, c trinity.Completion) *wire.Logprobs {
 func (q *request) append(s *Server, l *wire.Logprobs, token int32, logprob *float32, top []trinity.TokenLogprob) {
 	text := q.textOf(s, token)
 	l.Tokens, l.TokenLogprobs = append(l.Tokens, text), append(l.TokenLogprobs, logprob)
-	if q.params.TopLogprobs == 0 {
+	if q.likely == 0 {
 		return
 	}
 	var most map[string]float32
@@ -70,6 +71,27 @@ func (q *request) append(s *Server, l *wire.Logprobs, token int32, logprob *floa
 		}
 	}
 	l.TopLogprobs = append(l.TopLogprobs, most)
+}
+
+// promptLogprobs returns the log-probabilities of a prompt's tokens as vLLM writes them.
+func (q *request) promptLogprobs(s *Server, prompt []int32, scores trinity.PromptScores) []map[string]wire.PromptLogprob {
+	all := []map[string]wire.PromptLogprob{nil}
+	for i, token := range prompt[1:] {
+		of := map[string]wire.PromptLogprob{}
+		add := func(token int32, logprob float32, rank *int) {
+			of[strconv.Itoa(int(token))] = wire.PromptLogprob{
+				DecodedToken: s.Renderer.Decode([]int32{token}), Logprob: &logprob, Rank: rank,
+			}
+		}
+		add(token, scores.Logprobs[i], nil)
+		for rank, x := range at(scores.TopLogprobs, i, q.params.TopLogprobs) {
+			if rank < *q.PromptLogprobs || x.Token == token {
+				add(x.Token, x.Logprob, new(rank+1))
+			}
+		}
+		all = append(all, of)
+	}
+	return all
 }
 
 // window is the number of tokens before another one that its text depends on: the space before a word,

@@ -45,6 +45,7 @@ func (q *request) usage(out []Reply) *wire.Usage {
 	for _, c := range out {
 		sampled += len(c.Tokens)
 	}
+	sampled += int(q.spent.Load())
 	return &wire.Usage{PromptTokens: prompt, CompletionTokens: sampled, TotalTokens: prompt + sampled}
 }
 
@@ -62,11 +63,17 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: q.calls(c, false)}
 		} else {
 			choice.Text = new(q.echoed(i) + q.viewOf(i).Message(c).Content)
+			if q.PromptLogprobs != nil {
+				choice.PromptLogprobs = q.promptLogprobs(s, q.prompts[i/q.params.N], c.Prompt)
+			}
 		}
 		choices[i] = choice
 	}
 	reply := q.response(s, choices)
 	reply.Usage = q.usage(out)
+	if q.as == chat && q.PromptLogprobs != nil {
+		reply.PromptLogprobs = q.promptLogprobs(s, q.prompts[0], out[0].Prompt)
+	}
 	if q.ReturnTokenIDs {
 		reply.PromptTokenIDs = q.call.Prompt
 	}

@@ -55,13 +55,15 @@ type Extensions struct {
 
 // Response is the reply to a request, or one event of a stream.
 type Response struct {
-	Choices        []Choice `json:"choices"`
-	Created        int64    `json:"created"` // seconds since 1970
-	ID             string   `json:"id"`
-	Model          string   `json:"model"`
-	Object         string   `json:"object"`
-	PromptTokenIDs []int32  `json:"prompt_token_ids,omitzero"`
-	Usage          *Usage   `json:"usage,omitempty"`
+	Choices []Choice `json:"choices"`
+	Created int64    `json:"created"` // seconds since 1970
+	ID      string   `json:"id"`
+	Model   string   `json:"model"`
+	Object  string   `json:"object"`
+	// PromptLogprobs are those of a chat: see [Choice].
+	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
+	PromptTokenIDs []int32                    `json:"prompt_token_ids,omitzero"`
+	Usage          *Usage                     `json:"usage,omitempty"`
 }
 
 // Choice is one completion, or the next part of it in a stream. A reply sets one of Delta, Message
@@ -72,8 +74,8 @@ type Choice struct {
 	Index        int       `json:"index"`
 	Logprobs     *Logprobs `json:"logprobs"`
 	Message      *Message  `json:"message,omitempty"` // of a chat
-	// PromptLogprobs is an extension of vLLM: for each token of the prompt its entry and the entry of
-	// the most likely token, by token id.
+	// PromptLogprobs is an extension of vLLM: for each token of the prompt its entry and the entries of
+	// the most likely tokens, by token id. The first token has none.
 	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
 	Recorded       *Recorded                  `json:"recorded,omitempty"` // beside TokenIDs, if a rollout records the reply
 	SGLang         *SGLang                    `json:"sglext,omitzero"`
@@ -134,8 +136,9 @@ type TokenLogprob struct {
 // PromptLogprob is the log-probability of a token at a position of the prompt, in nats. The most
 // likely token has rank 1.
 type PromptLogprob struct {
-	Logprob *float32 `json:"logprob"` // nil if the server has computed none
-	Rank    int      `json:"rank"`
+	DecodedToken string   `json:"decoded_token,omitzero"`
+	Logprob      *float32 `json:"logprob"` // nil if the server has computed none
+	Rank         *int     `json:"rank"`    // nil if the server does not know it
 }
 
 // SGLang is what SGLang adds to a choice.
