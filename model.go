@@ -20,14 +20,18 @@ type SamplingParams struct {
 	TopK              int     // ≤ 0 means all
 	MinP              float32 // drop tokens below MinP × the highest probability
 	RepetitionPenalty float32 // 0 means 1
-	MaxTokens         int     // tokens to sample; 0 means until the model's length
-	MinTokens         int     // no stop before this many tokens
-	Stop              []string
-	StopTokens        []int32
-	IgnoreEOS         bool
-	Adapter           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
-	Seed              uint64 // seed and position determine every random number: same seed and prompt, same tokens
-	TopLogprobs       int    // most likely tokens to return at each place; at most MaxTopLogprobs
+	// PresencePenalty and FrequencyPenalty are subtracted from the logit of a token that the completion
+	// has, FrequencyPenalty as often as it has it; -2 to 2. LogitBias is added to logits; -100 to 100.
+	PresencePenalty, FrequencyPenalty float32
+	LogitBias                         map[int32]float32
+	MaxTokens                         int // tokens to sample; 0 means until the model's length
+	MinTokens                         int // no stop before this many tokens
+	Stop                              []string
+	StopTokens                        []int32
+	IgnoreEOS                         bool
+	Adapter                           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
+	Seed                              uint64 // seed and position determine every random number: same seed and prompt, same tokens
+	TopLogprobs                       int    // most likely tokens to return at each place; at most MaxTopLogprobs
 	// ScorePrompt asks for the log-probabilities of the prompt's own tokens, and for TopLogprobs at their
 	// places. A sampler that cannot score returns none.
 	ScorePrompt bool
@@ -63,13 +67,30 @@ func (p *SamplingParams) Changed() string {
 		return fmt.Sprintf("top_k %d", p.TopK)
 	case p.MinP != 0:
 		return fmt.Sprintf("min_p %v", p.MinP)
-	case p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1:
-		return fmt.Sprintf("repetition_penalty %v", p.RepetitionPenalty)
 	case p.MinTokens > 1:
 		return fmt.Sprintf("min_tokens %d", p.MinTokens)
 	}
+	return p.constraint()
+}
+
+// constraint names the first parameter that changes logits, for Completion.Changed.
+func (p *SamplingParams) constraint() string {
+	switch {
+	case p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1:
+		return fmt.Sprintf("repetition_penalty %v", p.RepetitionPenalty)
+	case p.PresencePenalty != 0:
+		return fmt.Sprintf("presence_penalty %v", p.PresencePenalty)
+	case p.FrequencyPenalty != 0:
+		return fmt.Sprintf("frequency_penalty %v", p.FrequencyPenalty)
+	case len(p.LogitBias) > 0:
+		return fmt.Sprintf("logit_bias of %d tokens", len(p.LogitBias))
+	}
 	return ""
 }
+
+// Constrains reports whether a penalty or a bias changes logits: what a sampler returns as
+// Completion.Changed.
+func (p *SamplingParams) Constrains() bool { return p.constraint() != "" }
 
 // AddOnSampled makes OnSampled call also too.
 func (p *SamplingParams) AddOnSampled(also func(i int, token int32)) {
@@ -115,6 +136,7 @@ type Completion struct {
 	TopLogprobs  [][]TokenLogprob
 	Prompt       PromptScores
 	FinishReason string   // "stop" or "length"
+	Changed      bool     // drawn from a distribution that a penalty or a bias has changed: nothing trains on it
 	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
 }
@@ -265,6 +287,9 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	}
 	if len(out) != 1 {
 		return called{}, &EngineError{Err: fmt.Errorf("sampler returned %d completions of %s, want 1", len(out), id)}
+	}
+	if out[0].Changed && !p.Untrained {
+		return called{}, &EngineError{Err: fmt.Errorf("the sampler changed the distribution of tokens of %s that are trained on", id)}
 	}
 	tokens := out[0].Tokens
 	m.calls.answered(id.Turn, len(prompt), &out[0])

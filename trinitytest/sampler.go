@@ -42,6 +42,7 @@ func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sam
 	}
 	run("greedy needs no seed", o.greedy)
 	run("a hold changes no token", o.hold)
+	run("a bias forces tokens", samplerBias)
 	run("stops", samplerStops)
 	run("bad prompts are errors", func(t *testing.T, s trinity.Sampler) { samplerBadPrompts(t, s, o.Vocab) })
 }
@@ -244,6 +245,22 @@ func (o SamplerOptions) hold(t *testing.T, s trinity.Sampler) {
 	close(ended)
 	if got := turns(ended); !slices.EqualFunc(got, want, o.same) {
 		t.Errorf("with a hold that has ended: %v, want %v", got, want)
+	}
+}
+
+func samplerBias(t *testing.T, s trinity.Sampler) {
+	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 4, Seed: 1, IgnoreEOS: true, Untrained: true}
+	if c := complete(t, s, samplerPrompt, p)[0]; c.Changed {
+		t.Error("nothing changed the distribution, and Changed is set")
+	}
+	p.LogitBias = map[int32]float32{6: 100}
+	c := complete(t, s, samplerPrompt, p)[0]
+	if !slices.Equal(c.Tokens, []int32{6, 6, 6, 6}) || !c.Changed {
+		t.Errorf("a bias of 100 for token 6: %v, Changed %v", c.Tokens, c.Changed)
+	}
+	p.LogitBias, p.FrequencyPenalty = nil, 1
+	if c := complete(t, s, samplerPrompt, p)[0]; !c.Changed {
+		t.Error("a penalty changed the distribution, and Changed is not set")
 	}
 }
 

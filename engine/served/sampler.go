@@ -169,6 +169,7 @@ func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 		}
 		c = trinity.Completion{
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,
+			Changed: q.Constrains(),
 		}
 		s.pool.computed(q.prompt, a.tokens, target)
 		q.tell(a.tokens)

@@ -214,3 +214,47 @@ func TestTheReportedEcho(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// shaped is a sampler that says what it was asked for.
+type shaped struct {
+	scorer
+	asked *trinity.SamplingParams
+}
+
+func (s shaped) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	*s.asked = p
+	out, err := s.scorer.Sample(ctx, prompt, p)
+	for i := range out {
+		out[i].Changed = p.Constrains()
+	}
+	return out, err
+}
+
+// Penalties and biases reach the sampler, and a reply says that they have shaped it.
+func TestPenalties(t *testing.T) {
+	asked := &trinity.SamplingParams{}
+	served := &Served{Name: "m", Sampler: shaped{asked: asked}, Renderer: bytesRenderer{}, MaxLen: 20}
+	server := &Server{Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256, Waiting: 9, Timeout: time.Minute}
+	web := httptest.NewServer(server.Handler())
+	defer web.Close()
+	for _, c := range []struct {
+		body    string
+		changed bool
+		ok      func() bool
+	}{
+		{`"presence_penalty":0.5,"frequency_penalty":-0.25`, true, func() bool {
+			return asked.PresencePenalty == 0.5 && asked.FrequencyPenalty == -0.25 && asked.LogitBias == nil
+		}},
+		{`"logit_bias":{"97":-100,"5":1.5}`, true, func() bool {
+			return len(asked.LogitBias) == 2 && asked.LogitBias[97] == -100 && asked.LogitBias[5] == 1.5
+		}},
+		{`"logit_bias":{},"presence_penalty":0`, false, func() bool { return !asked.Constrains() }},
+	} {
+		for _, stream := range []string{``, `,"stream":true`} {
+			status, text := ask(t, web, plainPath, "", `{"prompt":"hi",`+c.body+stream+`}`)
+			if status != 200 || !c.ok() || strings.Contains(text, `"sampled_from":"constrained"`) != c.changed {
+				t.Errorf("%s%s: %d %s; the sampler got %+v", c.body, stream, status, text, asked)
+			}
+		}
+	}
+}

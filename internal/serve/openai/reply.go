@@ -57,6 +57,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 		if q.logprobs {
 			choice.Logprobs = q.logprobsOf(s, i, c.Completion)
 		}
+		choice.SampledFrom = sampledFrom(c)
 		q.addIDs(s, &choice, c)
 		if q.as == chat {
 			m := q.view.Message(c)
@@ -78,6 +79,15 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 		reply.PromptTokenIDs = q.call.Prompt
 	}
 	return reply
+}
+
+// sampledFrom tells a client whose reply a penalty or a bias has shaped that its log-probabilities are those of
+// the whole distribution all the same.
+func sampledFrom(c Reply) string {
+	if c.Changed {
+		return "constrained"
+	}
+	return ""
 }
 
 // addIDs adds the token ids of a reply and its recorded call to a choice, if the request asks for them.
@@ -162,6 +172,7 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Messa
 		if q.logprobs {
 			c.Logprobs = q.logprobsOf(s, choice, whole.Completion)
 		}
+		c.SampledFrom = sampledFrom(*whole)
 		q.addIDs(s, &c, *whole)
 	}
 	if q.as == plain {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
@@ -225,7 +226,7 @@ func (q *request) readParams(s *Server) error {
 	case p.Seed == 0:
 		p.Seed = rand.Uint64()
 	}
-	if err := q.readStop(); err != nil {
+	if err := cmp.Or(q.readStop(), q.readPenalties(s.VocabSize)); err != nil {
 		return err
 	}
 	if err := CheckSampling(p, q.TopP); err != nil {
@@ -263,6 +264,38 @@ func (q *request) readParams(s *Server) error {
 		q.most = append(q.most, fitting.MaxTokens)
 	}
 	p.MaxTokens = q.most[0]
+	return nil
+}
+
+// maxBias bounds the entries of logit_bias.
+const maxBias = 1024
+
+// readPenalties reads what is added to logits.
+func (q *request) readPenalties(vocab int) error {
+	p := &q.params
+	p.PresencePenalty, p.FrequencyPenalty = q.PresencePenalty, q.FrequencyPenalty
+	switch {
+	case p.PresencePenalty < -2 || p.PresencePenalty > 2:
+		return Bad("presence_penalty", "presence_penalty is %v; want -2 to 2", p.PresencePenalty)
+	case p.FrequencyPenalty < -2 || p.FrequencyPenalty > 2:
+		return Bad("frequency_penalty", "frequency_penalty is %v; want -2 to 2", p.FrequencyPenalty)
+	case len(q.LogitBias) > maxBias:
+		return Bad("logit_bias", "logit_bias has %d tokens; want at most %d", len(q.LogitBias), maxBias)
+	}
+	p.LogitBias = nil
+	for key, bias := range q.LogitBias {
+		switch id, err := strconv.ParseInt(key, 10, 32); {
+		case err != nil || id < 0 || id >= int64(vocab):
+			return Bad("logit_bias", "logit_bias has the key %q; want a token id, 0 to %d", key[:min(len(key), maxShown)], vocab-1)
+		case bias < -100 || bias > 100:
+			return Bad("logit_bias", "logit_bias of token %s is %v; want -100 to 100", key, bias)
+		default:
+			if p.LogitBias == nil {
+				p.LogitBias = map[int32]float32{}
+			}
+			p.LogitBias[int32(id)] = bias
+		}
+	}
 	return nil
 }
 

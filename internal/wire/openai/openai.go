@@ -11,21 +11,22 @@ import (
 // Request is the body of POST /v1/chat/completions and /v1/completions. A client does not send zero
 // fields.
 type Request struct {
-	BestOf              *int              `json:"best_of,omitzero"`
-	Echo                bool              `json:"echo,omitzero"`
-	FrequencyPenalty    float64           `json:"frequency_penalty,omitzero"`
-	Logprobs            json.RawMessage   `json:"logprobs,omitzero"` // true or false in a chat, a number otherwise
-	MaxCompletionTokens *int              `json:"max_completion_tokens,omitzero"`
-	MaxTokens           *int              `json:"max_tokens,omitzero"`
-	Messages            []trinity.Message `json:"messages,omitzero"`
-	Model               string            `json:"model,omitzero"`
-	N                   *int              `json:"n,omitzero"`
-	ParallelToolCalls   *bool             `json:"parallel_tool_calls,omitzero"`
-	PresencePenalty     float64           `json:"presence_penalty,omitzero"`
-	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids, or a list of them
-	Seed                *int64            `json:"seed,omitzero"`
-	Stop                json.RawMessage   `json:"stop,omitzero"` // one text or a list of texts
-	Stream              bool              `json:"stream,omitzero"`
+	BestOf              *int               `json:"best_of,omitzero"`
+	Echo                bool               `json:"echo,omitzero"`
+	FrequencyPenalty    float32            `json:"frequency_penalty,omitzero"`
+	LogitBias           map[string]float32 `json:"logit_bias,omitzero"` // by token id
+	Logprobs            json.RawMessage    `json:"logprobs,omitzero"`   // true or false in a chat, a number otherwise
+	MaxCompletionTokens *int               `json:"max_completion_tokens,omitzero"`
+	MaxTokens           *int               `json:"max_tokens,omitzero"`
+	Messages            []trinity.Message  `json:"messages,omitzero"`
+	Model               string             `json:"model,omitzero"`
+	N                   *int               `json:"n,omitzero"`
+	ParallelToolCalls   *bool              `json:"parallel_tool_calls,omitzero"`
+	PresencePenalty     float32            `json:"presence_penalty,omitzero"`
+	Prompt              json.RawMessage    `json:"prompt,omitzero"` // text or token ids, or a list of them
+	Seed                *int64             `json:"seed,omitzero"`
+	Stop                json.RawMessage    `json:"stop,omitzero"` // one text or a list of texts
+	Stream              bool               `json:"stream,omitzero"`
 	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options,omitzero"`
@@ -77,7 +78,8 @@ type Choice struct {
 	// PromptLogprobs is an extension of vLLM: for each token of the prompt its entry and the entries of
 	// the most likely tokens, by token id. The first token has none.
 	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
-	Recorded       *Recorded                  `json:"recorded,omitempty"` // beside TokenIDs, if a rollout records the reply
+	Recorded       *Recorded                  `json:"recorded,omitempty"`    // beside TokenIDs, if a rollout records the reply
+	SampledFrom    string                     `json:"sampled_from,omitzero"` // constrained: a penalty or a bias has changed the distribution
 	SGLang         *SGLang                    `json:"sglext,omitzero"`
 	Text           *string                    `json:"text,omitempty"` // of a plain completion
 	TokenIDs       []int32                    `json:"token_ids,omitzero"`
