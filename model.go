@@ -50,11 +50,11 @@ type SamplingParams struct {
 	Hold <-chan struct{}
 	// OnToken, if set, receives every sampled token of completion i at once. It must neither block nor
 	// call the sampler.
-	OnToken func(i int, token int32)
+	OnToken func(i int, s Sampled)
 	// OnSampled, if set, receives sampled tokens as soon as the sampler knows them, which may be at the
 	// end. Unlike OnToken, it lets a sampler repeat a request whose answer was lost before. It must
 	// neither block nor call the sampler.
-	OnSampled func(i int, token int32)
+	OnSampled func(i int, s Sampled)
 }
 
 // Changed names the first parameter, with its value, that changes the distribution of the sampled tokens;
@@ -93,24 +93,28 @@ func (p *SamplingParams) constraint() string {
 func (p *SamplingParams) Constrains() bool { return p.constraint() != "" }
 
 // AddOnSampled makes OnSampled call also too.
-func (p *SamplingParams) AddOnSampled(also func(i int, token int32)) {
+func (p *SamplingParams) AddOnSampled(also func(i int, s Sampled)) {
 	told := p.OnSampled
-	p.OnSampled = func(i int, token int32) {
-		also(i, token)
+	p.OnSampled = func(i int, s Sampled) {
+		also(i, s)
 		if told != nil {
-			told(i, token)
+			told(i, s)
 		}
 	}
 }
 
-// Tell calls OnSampled, if it is set, with tokens of completion i.
-func (p *SamplingParams) Tell(i int, tokens ...int32) {
-	if p.OnSampled == nil {
-		return
+// Tell calls OnSampled, if it is set, with a token of completion i.
+func (p *SamplingParams) Tell(i int, s Sampled) {
+	if p.OnSampled != nil {
+		p.OnSampled(i, s)
 	}
-	for _, token := range tokens {
-		p.OnSampled(i, token)
-	}
+}
+
+// Sampled is a sampled token, with what its completion says of it.
+type Sampled struct {
+	Token   int32
+	Logprob float32        // as in Completion.Logprobs
+	Top     []TokenLogprob // as in Completion.TopLogprobs
 }
 
 // MaxTopLogprobs bounds SamplingParams.TopLogprobs.
@@ -139,6 +143,18 @@ type Completion struct {
 	Changed      bool     // drawn from a distribution that a penalty or a bias has changed: nothing trains on it
 	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
+}
+
+// At returns token i of the completion.
+func (c *Completion) At(i int) Sampled {
+	s := Sampled{Token: c.Tokens[i]}
+	if i < len(c.Logprobs) {
+		s.Logprob = c.Logprobs[i]
+	}
+	if i < len(c.TopLogprobs) {
+		s.Top = c.TopLogprobs[i]
+	}
+	return s
 }
 
 // PromptScores are what SamplingParams.ScorePrompt asks for: at [i] that of the prompt's token i+1, at
@@ -273,7 +289,7 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 		}
 	}
 	var announced atomic.Int64
-	p.AddOnSampled(func(int, int32) { announced.Add(1) })
+	p.AddOnSampled(func(int, Sampled) { announced.Add(1) })
 	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
 	if err != nil {
 		m.calls.lose(int(announced.Load()))

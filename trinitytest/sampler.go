@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -112,16 +113,20 @@ func (o SamplerOptions) seeds(t *testing.T, s trinity.Sampler) {
 
 func samplerOnToken(t *testing.T, s trinity.Sampler) {
 	for _, alone := range []bool{false, true} {
-		seen, sampled := make([][]int32, 2), make([][]int32, 2)
-		p := trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6,
-			OnSampled: func(i int, token int32) { sampled[i] = append(sampled[i], token) }}
+		seen, sampled := make([][]trinity.Sampled, 2), make([][]trinity.Sampled, 2)
+		p := trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6, TopLogprobs: 2,
+			OnSampled: func(i int, s trinity.Sampled) { sampled[i] = append(sampled[i], s) }}
 		if !alone {
-			p.OnToken = func(i int, token int32) { seen[i] = append(seen[i], token) }
+			p.OnToken = func(i int, s trinity.Sampled) { seen[i] = append(seen[i], s) }
 		}
 		out := complete(t, s, samplerPrompt, p)
 		for i := range out {
-			if !alone && !slices.Equal(seen[i], out[i].Tokens) || !slices.Equal(sampled[i], out[i].Tokens) {
-				t.Errorf("completion %d: OnToken saw %v and OnSampled %v of %v", i, seen[i], sampled[i], out[i].Tokens)
+			var all []trinity.Sampled
+			for j := range out[i].Tokens {
+				all = append(all, out[i].At(j))
+			}
+			if !alone && !reflect.DeepEqual(seen[i], all) || !reflect.DeepEqual(sampled[i], all) {
+				t.Errorf("completion %d: OnToken saw %v and OnSampled %v of %v", i, seen[i], sampled[i], all)
 			}
 		}
 	}

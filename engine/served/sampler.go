@@ -49,18 +49,20 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	out := make([]trinity.Completion, max(1, p.N))
 	eg, each := errgroup.WithContext(ctx)
 	var telling sync.Mutex
+	vocab := s.checker.vocab
 	for i := range out {
 		eg.Go(func() (err error) {
 			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.checker.eos, other: other.name}
 			q.adapter = s.pool.servers.adapter && p.Adapter == ""
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
 			if p.OnToken != nil {
-				q.OnToken = func(_ int, token int32) {
+				q.OnToken = func(_ int, s trinity.Sampled) {
 					telling.Lock()
 					defer telling.Unlock()
-					if token >= 0 && int(token) < s.checker.vocab { // else checkAnswer refuses the reply
-						p.OnToken(i, token)
-						p.Tell(i, token)
+					if s.Token >= 0 && int(s.Token) < vocab { // else checkAnswer refuses the reply
+						s.Logprob = min(s.Logprob, 0) // as checkAnswer does
+						p.OnToken(i, s)
+						p.Tell(i, s)
 					}
 				}
 			}
@@ -70,7 +72,9 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 			if p.OnToken == nil {
 				telling.Lock()
 				defer telling.Unlock()
-				p.Tell(i, out[i].Tokens...)
+				for j := range out[i].Tokens {
+					p.Tell(i, out[i].At(j))
+				}
 			}
 			return err
 		})
@@ -172,7 +176,7 @@ func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 			Changed: q.Constrains(),
 		}
 		s.pool.computed(q.prompt, a.tokens, target)
-		q.tell(a.tokens)
+		q.tell(a)
 		return nil
 	})
 	return c, err

@@ -193,10 +193,10 @@ func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mut
 			p.MaxTokens = min(p.MaxTokens, own.MaxTokens) // for which the run has planned its memory
 		}
 		if asked.OnToken != nil {
-			p.OnToken = func(_ int, token int32) {
+			p.OnToken = func(_ int, s trinity.Sampled) {
 				streaming.Lock() // the replies of one request share its stream
 				defer streaming.Unlock()
-				asked.OnToken(i, token)
+				asked.OnToken(i, s)
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func sample(
 	if grown == nil {
 		out, err = call.Sample(ctx, params)
 	} else {
-		out, err = call.Follow(ctx, params, func(_ int, tokens []int32) { grown(view.Settled(tokens)) })
+		out, err = call.Follow(ctx, params, func(_ int, so *trinity.Completion) { grown(view.Settled(so.Tokens)) })
 	}
 	if err != nil {
 		return openai.Reply{}, err

@@ -20,9 +20,9 @@ type scorer struct{}
 func (scorer) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
 	p.Seed = 1 // letters gives errors for other seeds
 	if told, sampled := p.OnToken, map[int]int{}; told != nil {
-		p.OnToken = func(i int, token int32) {
+		p.OnToken = func(i int, s trinity.Sampled) {
 			if sampled[i]++; sampled[i] <= p.MaxTokens {
-				told(i, token)
+				told(i, s)
 			}
 		}
 	}
@@ -76,6 +76,9 @@ func TestEchoedPrompts(t *testing.T) {
 		{`"prompt":["£","y"],"max_tokens":0,"echo":true,"logprobs":0`, `{"text":"£","index":0,"finish_reason":"length","logprobs":{` +
 			`"tokens":["\ufffd","\ufffd"],"token_logprobs":[null,-163],"text_offset":[0,0]}}` +
 			`{"text":"y","index":1,"finish_reason":"length","logprobs":{"tokens":["y"],"token_logprobs":[null],"text_offset":[0]}}`},
+		{`"prompt":"hi","max_tokens":4,"logprobs":1`, `{"text":"a£c","index":0,"finish_reason":"length","logprobs":{` +
+			`"tokens":["a","\ufffd","\ufffd","c"],"token_logprobs":[-0.5,-0.5,-0.5,-0.5],"top_logprobs":[{"a":-0.5,"z":-0.25},` +
+			`{"z":-0.25,"\ufffd":-0.5},{"z":-0.25,"\ufffd":-0.5},{"c":-0.5,"z":-0.25}],"text_offset":[0,1,1,2]}}`},
 		{`"prompt":"hi","stop":"c","max_tokens":9,"echo":true`, `{"text":"hia£","index":0,"finish_reason":"stop"}`},
 	} {
 		for _, stream := range []string{``, `,"stream":true`} {
@@ -170,7 +173,15 @@ func choicesOf(t *testing.T, text string) string {
 			into := all[c.Index]
 			into.Text += c.Text
 			if c.FinishReason != nil {
-				into.FinishReason, into.Logprobs = c.FinishReason, c.Logprobs
+				into.FinishReason = c.FinishReason
+			}
+			if l := c.Logprobs; l != nil && into.Logprobs != nil {
+				into.Logprobs.Tokens = append(into.Logprobs.Tokens, l.Tokens...)
+				into.Logprobs.TokenLogprobs = append(into.Logprobs.TokenLogprobs, l.TokenLogprobs...)
+				into.Logprobs.TopLogprobs = append(into.Logprobs.TopLogprobs, l.TopLogprobs...)
+				into.Logprobs.TextOffset = append(into.Logprobs.TextOffset, l.TextOffset...)
+			} else if l != nil {
+				into.Logprobs = l
 			}
 		}
 	}

@@ -11,25 +11,40 @@ import (
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
-// logprobsOf returns the log-probabilities of the sampled tokens of a choice, including the token that
-// ended the reply. Before them stand those of an echoed prompt, whose first token has none.
-func (q *request) logprobsOf(s *Server, choice int, c trinity.Completion) *wire.Logprobs {
+// logged is how much a client has of the log-probabilities of a choice.
+type logged struct {
+	tokens int // of the reply
+	offset int // of the last of them in the text
+}
+
+// logprobsOf returns the log-probabilities of the sampled tokens of a choice that the client does not have,
+// including the token that ended the reply. Before the first stand those of an echoed prompt, whose first
+// token has none.
+func (q *request) logprobsOf(s *Server, choice int, c *trinity.Completion, has *logged) *wire.Logprobs {
+	from := has.tokens
+	has.tokens = len(c.Tokens)
 	if q.as == chat {
-		return q.chatLogprobs(s, c)
+		return q.chatLogprobs(s, c, from)
 	}
 	l, tokens := &wire.Logprobs{}, c.Tokens
+	first := from
 	if q.Echo {
 		prompt := q.prompts[choice/q.params.N]
 		tokens = slices.Concat(prompt, tokens)
-		q.append(s, l, prompt[0], nil, nil)
-		for i, token := range prompt[1:] {
-			q.append(s, l, token, &c.Prompt.Logprobs[i], at(c.Prompt.TopLogprobs, i, q.likely))
+		if first += len(prompt); from == 0 {
+			first = 0
+			q.append(s, l, prompt[0], nil, nil)
+			for i, token := range prompt[1:] {
+				q.append(s, l, token, &c.Prompt.Logprobs[i], at(c.Prompt.TopLogprobs, i, q.likely))
+			}
 		}
 	}
-	for i, token := range c.Tokens {
-		q.append(s, l, token, &c.Logprobs[i], at(c.TopLogprobs, i, q.likely))
+	for i := from; i < len(c.Tokens); i++ {
+		q.append(s, l, c.Tokens[i], &c.Logprobs[i], at(c.TopLogprobs, i, q.likely))
 	}
-	l.TextOffset = offsets(s.Renderer, tokens)
+	if l.TextOffset = offsets(s.Renderer, tokens, first, has.offset); len(l.TextOffset) > 0 {
+		has.offset = l.TextOffset[len(l.TextOffset)-1]
+	}
 	return l
 }
 
@@ -41,14 +56,14 @@ func at(top [][]trinity.TokenLogprob, i, n int) []trinity.TokenLogprob {
 	return nil
 }
 
-func (q *request) chatLogprobs(s *Server, c trinity.Completion) *wire.Logprobs {
+func (q *request) chatLogprobs(s *Server, c *trinity.Completion, from int) *wire.Logprobs {
 	l := &wire.Logprobs{}
-	for i, token := range c.Tokens {
+	for i := from; i < len(c.Tokens); i++ {
 		most := []wire.TokenLogprob{}
 		for _, x := range at(c.TopLogprobs, i, q.likely) {
 			most = append(most, wire.TokenLogprob{Token: q.textOf(s, x.Token), Logprob: x.Logprob})
 		}
-		l.Content = append(l.Content, wire.TokenLogprob{Token: q.textOf(s, token), Logprob: c.Logprobs[i], TopLogprobs: most})
+		l.Content = append(l.Content, wire.TokenLogprob{Token: q.textOf(s, c.Tokens[i]), Logprob: c.Logprobs[i], TopLogprobs: most})
 	}
 	return l
 }
@@ -98,16 +113,20 @@ func (q *request) promptLogprobs(s *Server, prompt []int32, scores trinity.Promp
 // and the bytes of one character.
 const window = 4
 
-// offsets returns for each token the characters of the text before it. Tokens that are parts of one
-// character begin where it begins.
-func offsets(r trinity.Renderer, tokens []int32) []int {
-	out := make([]int, len(tokens))
+// offsets returns for each token from first on the characters of the text before it. before is that of the
+// token before them. Tokens that are parts of one character begin where it begins.
+func offsets(r trinity.Renderer, tokens []int32, first, before int) []int {
+	out := make([]int, 0, len(tokens)-first)
+	if first == 0 && len(tokens) > 0 {
+		out, first = append(out, 0), 1
+	}
 	length := func(tokens []int32) int {
 		return utf8.RuneCountInString(strings.TrimRight(r.Decode(tokens), "\uFFFD"))
 	}
-	for i := 1; i < len(tokens); i++ {
+	for i := first; i < len(tokens); i++ {
 		from := max(0, i-1-window)
-		out[i] = out[i-1] + max(0, length(tokens[from:i])-length(tokens[from:i-1]))
+		before += max(0, length(tokens[from:i])-length(tokens[from:i-1]))
+		out = append(out, before)
 	}
 	return out
 }

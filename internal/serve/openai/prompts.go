@@ -94,7 +94,7 @@ func (q *request) sample(ctx context.Context, call *Call, i int, p trinity.Sampl
 	case nothing:
 		p.OnToken = nil
 	case told != nil:
-		p.OnToken = func(choice int, token int32) { told(i*p.N+choice, token) }
+		p.OnToken = func(choice int, s trinity.Sampled) { told(i*p.N+choice, s) }
 	}
 	p.N = q.samples()
 	replies, err := call.Sample(ctx, p)

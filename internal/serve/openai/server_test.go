@@ -43,7 +43,7 @@ func (l *letters) Sample(ctx context.Context, _ trinity.Prompt, p trinity.Sampli
 				c.TopLogprobs = append(c.TopLogprobs, top[:min(p.TopLogprobs, len(top))])
 			}
 			if p.OnToken != nil {
-				p.OnToken(i, int32(b))
+				p.OnToken(i, c.At(len(c.Tokens)-1))
 			}
 		}
 		c.FinishReason, c.Versions = "stop", [2]int64{3, 4}
@@ -156,9 +156,10 @@ func TestServerReplies(t *testing.T) {
 		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":1,"return_tokens_as_token_ids":true}`,
 			`"token":"token_id:97","top_logprobs":[{"logprob":-0.25,"token":"token_id:122"}]`},
 		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":1,"stream":true}`,
-			`"finish_reason":"stop","index":0,"logprobs":{"content":[{"logprob":-0.5,"token":"a","top_logprobs":[{"logprob":-0.25,"token":"z"}]},`},
+			`"delta":{"content":"a","role":"assistant"},"finish_reason":null,"index":0,"logprobs":{"content":[{"logprob":-0.5,"token":"a",` +
+				`"top_logprobs":[{"logprob":-0.25,"token":"z"}]}]}`},
 		{plainPath, `{"prompt":"hi","logprobs":3}`, `"top_logprobs":[{"a":-0.5,"z":-0.25,"�":-1},`},
-		{plainPath, `{"prompt":"hi","logprobs":1,"stream":true}`, `"top_logprobs":[{"a":-0.5,"z":-0.25},`},
+		{plainPath, `{"prompt":"hi","logprobs":1,"stream":true}`, `"top_logprobs":[{"a":-0.5,"z":-0.25}]}`},
 		{plainPath, `{"prompt":"hi","logprobs":0}`, `"tokens":["a","�","�","c","!",""]}`},
 		{plainPath, `{"prompt":[104,105],"logprobs":1,"return_token_ids":true}`, `"token_logprobs":[-0.5,-0.5,-0.5,-0.5,-0.5,-0.5]`},
 		{plainPath, `{"prompt":"hi","logprobs":0,"return_tokens_as_token_ids":true}`, `"tokens":["token_id:97",`},

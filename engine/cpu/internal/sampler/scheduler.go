@@ -168,10 +168,11 @@ func (s *scheduler) deliver() {
 		if r.failed() {
 			continue // Sample may have returned
 		}
+		sampled := trinity.Sampled{Token: d.token, Logprob: d.logprob, Top: d.top}
 		if r.params.OnToken != nil {
-			r.params.OnToken(q.index, d.token)
+			r.params.OnToken(q.index, sampled)
 		}
-		r.params.Tell(q.index, d.token)
+		r.params.Tell(q.index, sampled)
 		if q.reason = q.finish(d.token, s.opts.Decode); q.reason != "" {
 			finished = true
 			if q.complete() {
