@@ -175,7 +175,7 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *progress, m t
 		return
 	}
 	c := wire.Choice{Index: choice}
-	if q.logprobs && (sent.ends || !q.Echo) {
+	if q.logprobs && (q.Echo && sent.ends || !q.Echo && len(so.Tokens) > sent.tokens) {
 		c.Logprobs = q.logprobsOf(s, choice, &so.Completion, &sent.logged)
 	}
 	if sent.ends {
