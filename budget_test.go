@@ -63,7 +63,8 @@ func TestACallOutOfTimeIsNoFailureOfTheEngine(t *testing.T) {
 func TestTrainedTokensComeFromTheWholeDistribution(t *testing.T) {
 	for want, p := range map[string]trinity.SamplingParams{
 		"top_p 0.5": {TopP: 0.5}, "top_k 2": {TopK: 2}, "min_p 0.5": {MinP: 0.5}, "repetition_penalty 2": {RepetitionPenalty: 2},
-		"min_tokens 2": {MinTokens: 2}, "": {Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1},
+		"presence_penalty 1": {PresencePenalty: 1}, "frequency_penalty 1": {FrequencyPenalty: 1},
+		"logit_bias of 1 tokens": {LogitBias: map[int32]float32{3: 1}}, "min_tokens 2": {MinTokens: 2}, "": {Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1},
 	} {
 		if got := p.Changed(); got != want {
 			t.Errorf("%+v changes by %q, want %q", p, got, want)
@@ -72,6 +73,7 @@ func TestTrainedTokensComeFromTheWholeDistribution(t *testing.T) {
 		change := func(of *trinity.SamplingParams) {
 			of.TopP, of.TopK, of.MinP = p.TopP, p.TopK, p.MinP
 			of.RepetitionPenalty, of.MinTokens = p.RepetitionPenalty, p.MinTokens
+			of.PresencePenalty, of.FrequencyPenalty, of.LogitBias = p.PresencePenalty, p.FrequencyPenalty, p.LogitBias
 		}
 		_, err := m.Generate(context.Background(), []int32{1}, change)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want+" for tokens that are trained on")) {

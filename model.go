@@ -20,17 +20,28 @@ type SamplingParams struct {
 	TopK              int     // ≤ 0 means all
 	MinP              float32 // drop tokens below MinP × the highest probability
 	RepetitionPenalty float32 // 0 means 1
-	MaxTokens         int     // tokens to sample; 0 means until the model's length
-	MinTokens         int     // no stop before this many tokens
-	Stop              []string
-	StopTokens        []int32
-	IgnoreEOS         bool
-	Adapter           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
-	Seed              uint64 // seed and position determine every random number: same seed and prompt, same tokens
-	TopLogprobs       int    // most likely tokens to return at each place; at most MaxTopLogprobs
+	// PresencePenalty and FrequencyPenalty are subtracted from the logit of a token that the completion
+	// has, FrequencyPenalty as often as it has it; -2 to 2. LogitBias is added to logits; -100 to 100.
+	PresencePenalty, FrequencyPenalty float32
+	LogitBias                         map[int32]float32
+	MaxTokens                         int // tokens to sample; 0 means until the model's length
+	MinTokens                         int // no stop before this many tokens
+	Stop                              []string
+	StopTokens                        []int32
+	IgnoreEOS                         bool
+	Adapter                           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
+	Seed                              uint64 // seed and position determine every random number: same seed and prompt, same tokens
+	TopLogprobs                       int    // most likely tokens to return at each place; at most MaxTopLogprobs
 	// ScorePrompt asks for the log-probabilities of the prompt's own tokens, and for TopLogprobs at their
 	// places. A sampler that cannot score returns none.
 	ScorePrompt bool
+	// ScoreFrom leaves the first tokens out that ScorePrompt asks for: what the sampler has computed of
+	// them before need not be computed again.
+	ScoreFrom int
+	// PromptTargets [(prompt-1)·K] are further ids to score where ScorePrompt scores; negative: none.
+	PromptTargets []int32
+	// PromptDraws is how many tokens to draw, at the temperature, at each place that ScorePrompt scores.
+	PromptDraws int
 	// Untrained says that nothing trains on Completion.Logprobs, so a sampler may return those of a
 	// distribution that TopP and the like have changed. Without it a [Model] refuses them.
 	Untrained bool
@@ -39,11 +50,11 @@ type SamplingParams struct {
 	Hold <-chan struct{}
 	// OnToken, if set, receives every sampled token of completion i at once. It must neither block nor
 	// call the sampler.
-	OnToken func(i int, token int32)
+	OnToken func(i int, s Sampled)
 	// OnSampled, if set, receives sampled tokens as soon as the sampler knows them, which may be at the
 	// end. Unlike OnToken, it lets a sampler repeat a request whose answer was lost before. It must
 	// neither block nor call the sampler.
-	OnSampled func(i int, token int32)
+	OnSampled func(i int, s Sampled)
 }
 
 // Changed names the first parameter, with its value, that changes the distribution of the sampled tokens;
@@ -56,33 +67,54 @@ func (p *SamplingParams) Changed() string {
 		return fmt.Sprintf("top_k %d", p.TopK)
 	case p.MinP != 0:
 		return fmt.Sprintf("min_p %v", p.MinP)
-	case p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1:
-		return fmt.Sprintf("repetition_penalty %v", p.RepetitionPenalty)
 	case p.MinTokens > 1:
 		return fmt.Sprintf("min_tokens %d", p.MinTokens)
+	}
+	return p.constraint()
+}
+
+// constraint names the first parameter that changes logits, for Completion.Changed.
+func (p *SamplingParams) constraint() string {
+	switch {
+	case p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1:
+		return fmt.Sprintf("repetition_penalty %v", p.RepetitionPenalty)
+	case p.PresencePenalty != 0:
+		return fmt.Sprintf("presence_penalty %v", p.PresencePenalty)
+	case p.FrequencyPenalty != 0:
+		return fmt.Sprintf("frequency_penalty %v", p.FrequencyPenalty)
+	case len(p.LogitBias) > 0:
+		return fmt.Sprintf("logit_bias of %d tokens", len(p.LogitBias))
 	}
 	return ""
 }
 
+// Constrains reports whether a penalty or a bias changes logits: what a sampler returns as
+// Completion.Changed.
+func (p *SamplingParams) Constrains() bool { return p.constraint() != "" }
+
 // AddOnSampled makes OnSampled call also too.
-func (p *SamplingParams) AddOnSampled(also func(i int, token int32)) {
+func (p *SamplingParams) AddOnSampled(also func(i int, s Sampled)) {
 	told := p.OnSampled
-	p.OnSampled = func(i int, token int32) {
-		also(i, token)
+	p.OnSampled = func(i int, s Sampled) {
+		also(i, s)
 		if told != nil {
-			told(i, token)
+			told(i, s)
 		}
 	}
 }
 
-// Tell calls OnSampled, if it is set, with tokens of completion i.
-func (p *SamplingParams) Tell(i int, tokens ...int32) {
-	if p.OnSampled == nil {
-		return
+// Tell calls OnSampled, if it is set, with a token of completion i.
+func (p *SamplingParams) Tell(i int, s Sampled) {
+	if p.OnSampled != nil {
+		p.OnSampled(i, s)
 	}
-	for _, token := range tokens {
-		p.OnSampled(i, token)
-	}
+}
+
+// Sampled is a sampled token, with what its completion says of it.
+type Sampled struct {
+	Token   int32
+	Logprob float32        // as in Completion.Logprobs
+	Top     []TokenLogprob // as in Completion.TopLogprobs
 }
 
 // MaxTopLogprobs bounds SamplingParams.TopLogprobs.
@@ -108,15 +140,32 @@ type Completion struct {
 	TopLogprobs  [][]TokenLogprob
 	Prompt       PromptScores
 	FinishReason string   // "stop" or "length"
+	Changed      bool     // drawn from a distribution that a penalty or a bias has changed: nothing trains on it
 	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
 }
 
+// At returns token i of the completion.
+func (c *Completion) At(i int) Sampled {
+	s := Sampled{Token: c.Tokens[i]}
+	if i < len(c.Logprobs) {
+		s.Logprob = c.Logprobs[i]
+	}
+	if i < len(c.TopLogprobs) {
+		s.Top = c.TopLogprobs[i]
+	}
+	return s
+}
+
 // PromptScores are what SamplingParams.ScorePrompt asks for: at [i] that of the prompt's token i+1, at
-// temperature 1.
+// temperature 1. Places before ScoreFrom have NaN and empty lists.
 type PromptScores struct {
 	Logprobs    []float32 // [prompt-1] nats, over the whole vocabulary
 	TopLogprobs [][]TokenLogprob
+	Targets     []float32 // [(prompt-1)·K] nats, of SamplingParams.PromptTargets; NaN where there is none
+	// Draws are SamplingParams.PromptDraws tokens at each place, drawn independently of each other and
+	// of the completions.
+	Draws [][]TokenLogprob
 }
 
 // Sampler continues prompts. It is safe for concurrent use, and batches concurrent requests.
@@ -240,7 +289,7 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 		}
 	}
 	var announced atomic.Int64
-	p.AddOnSampled(func(int, int32) { announced.Add(1) })
+	p.AddOnSampled(func(int, Sampled) { announced.Add(1) })
 	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
 	if err != nil {
 		m.calls.lose(int(announced.Load()))
@@ -254,6 +303,9 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	}
 	if len(out) != 1 {
 		return called{}, &EngineError{Err: fmt.Errorf("sampler returned %d completions of %s, want 1", len(out), id)}
+	}
+	if out[0].Changed && !p.Untrained {
+		return called{}, &EngineError{Err: fmt.Errorf("the sampler changed the distribution of tokens of %s that are trained on", id)}
 	}
 	tokens := out[0].Tokens
 	m.calls.answered(id.Turn, len(prompt), &out[0])

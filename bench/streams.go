@@ -164,7 +164,7 @@ func (s *stamper) Sample(ctx context.Context, _ trinity.Prompt, p trinity.Sampli
 	for range streamTokens {
 		stamp := stampNow()
 		c.Tokens = append(c.Tokens, stamp)
-		p.OnToken(0, stamp)
+		p.OnToken(0, trinity.Sampled{Token: stamp})
 		if err := pass(ctx, ticks.C); err != nil {
 			return nil, err
 		}

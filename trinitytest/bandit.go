@@ -77,9 +77,9 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 			out[i].TopLogprobs = [][]trinity.TokenLogprob{mostLikely(logp, p.TopLogprobs)}
 		}
 		if p.OnToken != nil {
-			p.OnToken(i, int32(token))
+			p.OnToken(i, out[i].At(0))
 		}
-		p.Tell(i, int32(token))
+		p.Tell(i, out[i].At(0))
 	}
 	return out, nil
 }

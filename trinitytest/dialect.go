@@ -195,11 +195,11 @@ func (p *quoting) Sample(ctx context.Context, prompt trinity.Prompt, params trin
 	}
 	c := trinity.Completion{Tokens: append(CallingChat{}.Encode(says), ChatEnd), FinishReason: "stop"}
 	c.Logprobs = make([]float32, len(c.Tokens))
-	if params.OnToken != nil {
-		for _, token := range c.Tokens {
-			params.OnToken(0, token)
+	for i := range c.Tokens {
+		if params.OnToken != nil {
+			params.OnToken(0, c.At(i))
 		}
+		params.Tell(0, c.At(i))
 	}
-	params.Tell(0, c.Tokens...)
 	return []trinity.Completion{c}, nil
 }

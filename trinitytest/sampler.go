@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -35,12 +36,14 @@ func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sam
 	run("a seed decides, not the company", o.seeds)
 	run("every token is announced", samplerOnToken)
 	run("the most likely tokens", o.topLogprobs)
+	run("scores of the prompt", o.scores)
 	run("cancelled", samplerCancelled)
 	if o.OneToken {
 		return
 	}
 	run("greedy needs no seed", o.greedy)
 	run("a hold changes no token", o.hold)
+	run("a bias forces tokens", samplerBias)
 	run("stops", samplerStops)
 	run("bad prompts are errors", func(t *testing.T, s trinity.Sampler) { samplerBadPrompts(t, s, o.Vocab) })
 }
@@ -110,16 +113,20 @@ func (o SamplerOptions) seeds(t *testing.T, s trinity.Sampler) {
 
 func samplerOnToken(t *testing.T, s trinity.Sampler) {
 	for _, alone := range []bool{false, true} {
-		seen, sampled := make([][]int32, 2), make([][]int32, 2)
-		p := trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6,
-			OnSampled: func(i int, token int32) { sampled[i] = append(sampled[i], token) }}
+		seen, sampled := make([][]trinity.Sampled, 2), make([][]trinity.Sampled, 2)
+		p := trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6, TopLogprobs: 2,
+			OnSampled: func(i int, s trinity.Sampled) { sampled[i] = append(sampled[i], s) }}
 		if !alone {
-			p.OnToken = func(i int, token int32) { seen[i] = append(seen[i], token) }
+			p.OnToken = func(i int, s trinity.Sampled) { seen[i] = append(seen[i], s) }
 		}
 		out := complete(t, s, samplerPrompt, p)
 		for i := range out {
-			if !alone && !slices.Equal(seen[i], out[i].Tokens) || !slices.Equal(sampled[i], out[i].Tokens) {
-				t.Errorf("completion %d: OnToken saw %v and OnSampled %v of %v", i, seen[i], sampled[i], out[i].Tokens)
+			var all []trinity.Sampled
+			for j := range out[i].Tokens {
+				all = append(all, out[i].At(j))
+			}
+			if !alone && !reflect.DeepEqual(seen[i], all) || !reflect.DeepEqual(sampled[i], all) {
+				t.Errorf("completion %d: OnToken saw %v and OnSampled %v of %v", i, seen[i], sampled[i], all)
 			}
 		}
 	}
@@ -163,6 +170,53 @@ func (o SamplerOptions) topLogprobs(t *testing.T, s trinity.Sampler) {
 	}
 }
 
+// scores compares the scores of a prompt's tokens with those of further ids, of a part and of draws. A
+// sampler may give none, and may refuse what it lacks.
+func (o SamplerOptions) scores(t *testing.T, s trinity.Sampler) {
+	prompt := trinity.Prompt{Tokens: []int32{3, 4, 5, 3, 6, 5, 4, 3, 3, 6, 5, 7, 3, 4, 5, 3, 6, 5, 4, 3}}
+	places := len(prompt.Tokens) - 1
+	p := trinity.SamplingParams{Temperature: 0.5, MaxTokens: 1, Seed: 3, ScorePrompt: true}
+	whole := complete(t, s, prompt, p)[0].Prompt.Logprobs
+	if whole == nil {
+		t.Skip("this sampler gives no scores")
+	}
+	near := func(x, y float32) bool { return math.Abs(float64(x)-float64(y)) <= o.Tolerance || x != x && y != y }
+	if len(whole) != places || slices.Max(whole) > 0 {
+		t.Fatalf("%d scores of %d tokens: %v", len(whole), len(prompt.Tokens), whole)
+	}
+	p.ScoreFrom = 17
+	if part := complete(t, s, prompt, p)[0].Prompt.Logprobs; len(part) != places || part[16] == part[16] ||
+		!slices.EqualFunc(part[17:], whole[17:], near) {
+		t.Errorf("from place 17: %v, want %v", part, whole)
+	}
+	p.ScoreFrom, p.PromptDraws = 0, 2
+	for i, id := range prompt.Tokens[1:] {
+		p.PromptTargets = append(p.PromptTargets, id, int32(i%9)-1)
+	}
+	out, err := s.Sample(t.Context(), prompt, p)
+	if err != nil {
+		t.Skipf("this sampler scores the prompt's tokens alone: %v", err)
+	}
+	got := out[0].Prompt
+	if len(got.Targets) != 2*places || len(got.Draws) != places {
+		t.Fatalf("%d targets, draws at %d places; want %d, %d", len(got.Targets), len(got.Draws), 2*places, places)
+	}
+	for i := range places {
+		if !near(got.Targets[2*i], whole[i]) {
+			t.Errorf("place %d: token %d has %v, and as a target %v", i, prompt.Tokens[i+1], whole[i], got.Targets[2*i])
+		}
+		if none := p.PromptTargets[2*i+1] < 0; none != (got.Targets[2*i+1] != got.Targets[2*i+1]) {
+			t.Errorf("place %d: target %d has %v", i, p.PromptTargets[2*i+1], got.Targets[2*i+1])
+		}
+		for _, d := range got.Draws[i] {
+			if len(got.Draws[i]) != 2 || d.Token < 0 || int(d.Token) >= o.Vocab || !(d.Logprob <= 0) ||
+				d.Token == prompt.Tokens[i+1] && !near(d.Logprob, whole[i]) {
+				t.Errorf("place %d: draws %v beside a token with %v", i, got.Draws[i], whole[i])
+			}
+		}
+	}
+}
+
 func samplerCancelled(t *testing.T, s trinity.Sampler) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCause)
@@ -196,6 +250,22 @@ func (o SamplerOptions) hold(t *testing.T, s trinity.Sampler) {
 	close(ended)
 	if got := turns(ended); !slices.EqualFunc(got, want, o.same) {
 		t.Errorf("with a hold that has ended: %v, want %v", got, want)
+	}
+}
+
+func samplerBias(t *testing.T, s trinity.Sampler) {
+	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 4, Seed: 1, IgnoreEOS: true, Untrained: true}
+	if c := complete(t, s, samplerPrompt, p)[0]; c.Changed {
+		t.Error("nothing changed the distribution, and Changed is set")
+	}
+	p.LogitBias = map[int32]float32{6: 100}
+	c := complete(t, s, samplerPrompt, p)[0]
+	if !slices.Equal(c.Tokens, []int32{6, 6, 6, 6}) || !c.Changed {
+		t.Errorf("a bias of 100 for token 6: %v, Changed %v", c.Tokens, c.Changed)
+	}
+	p.LogitBias, p.FrequencyPenalty = nil, 1
+	if c := complete(t, s, samplerPrompt, p)[0]; !c.Changed {
+		t.Error("a penalty changed the distribution, and Changed is not set")
 	}
 }
 

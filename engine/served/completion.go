@@ -2,6 +2,7 @@ package served
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -16,7 +17,7 @@ func (q *query) completion() openai.Request {
 	}
 	r := openai.Request{
 		Prompt: raw(q.prompt), MaxTokens: &q.MaxTokens, N: new(1), Seed: new(int64(q.Seed)), Temperature: &q.Temperature, TopP: &topP,
-		Logprobs: raw(q.TopLogprobs),
+		Logprobs: raw(q.TopLogprobs), PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty, LogitBias: q.biases(),
 		Extensions: openai.Extensions{
 			IgnoreEOS: q.IgnoreEOS, MinP: &q.MinP, MinTokens: q.least(), RepetitionPenalty: &penalty, ReturnTokenIDs: true,
 			ReturnTokensAsIDs: true, StopTokenIDs: q.stops(), TopK: &topK,
@@ -30,17 +31,35 @@ func (q *query) completion() openai.Request {
 
 // sampling are the sampling parameters that servers of more than one kind give the same names.
 type sampling struct {
-	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
-	MinP              float32  `json:"min_p,omitzero"`
-	RepetitionPenalty float32  `json:"repetition_penalty"`
-	Stop              []string `json:"stop,omitzero"`
-	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
-	Temperature       float32  `json:"temperature"`
-	TopP              float32  `json:"top_p"`
+	FrequencyPenalty  float32            `json:"frequency_penalty,omitzero"`
+	IgnoreEOS         bool               `json:"ignore_eos,omitzero"`
+	LogitBias         map[string]float32 `json:"logit_bias,omitzero"`
+	MinP              float32            `json:"min_p,omitzero"`
+	PresencePenalty   float32            `json:"presence_penalty,omitzero"`
+	RepetitionPenalty float32            `json:"repetition_penalty"`
+	Stop              []string           `json:"stop,omitzero"`
+	StopTokenIDs      []int32            `json:"stop_token_ids,omitzero"`
+	Temperature       float32            `json:"temperature"`
+	TopP              float32            `json:"top_p"`
 }
 
 func (q *query) sampling() sampling {
-	return sampling{q.IgnoreEOS, q.MinP, orOne(q.RepetitionPenalty), q.Stop, q.stops(), q.Temperature, orOne(q.TopP)}
+	return sampling{
+		q.FrequencyPenalty, q.IgnoreEOS, q.biases(), q.MinP, q.PresencePenalty, orOne(q.RepetitionPenalty), q.Stop, q.stops(), q.Temperature,
+		orOne(q.TopP),
+	}
+}
+
+// biases returns the bias of logits by the tokens' ids as texts; nil for none.
+func (q *query) biases() map[string]float32 {
+	if len(q.LogitBias) == 0 {
+		return nil
+	}
+	all := map[string]float32{}
+	for token, bias := range q.LogitBias {
+		all[strconv.Itoa(int(token))] = bias
+	}
+	return all
 }
 
 // least returns the least number of tokens to ask a server for. One is no demand: the token that ends

@@ -57,9 +57,10 @@ type query struct {
 }
 
 // tell passes tokens on that OnToken has not got yet.
-func (q *query) tell(tokens []int32) {
-	for ; q.OnToken != nil && q.told < len(tokens); q.told++ {
-		q.OnToken(0, tokens[q.told])
+func (q *query) tell(a *answer) {
+	so := trinity.Completion{Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top}
+	for ; q.OnToken != nil && q.told < len(a.tokens); q.told++ {
+		q.OnToken(0, so.At(q.told))
 	}
 }
 

@@ -3,6 +3,7 @@ package served
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -88,21 +89,24 @@ func (l *llamaEndpoint) tokenize(ctx context.Context, text string) ([]int32, err
 
 // llamaAsked is a request of /completion.
 type llamaAsked struct {
-	CachePrompt   bool     `json:"cache_prompt"`
-	IgnoreEOS     bool     `json:"ignore_eos,omitzero"`
-	MinP          float32  `json:"min_p"`
-	Predict       int      `json:"n_predict"`
-	Probs         int      `json:"n_probs"`
-	AfterSampling bool     `json:"post_sampling_probs"`
-	Prompt        []int32  `json:"prompt"`
-	RepeatPenalty float32  `json:"repeat_penalty"`
-	ReturnTokens  bool     `json:"return_tokens"`
-	Samplers      []string `json:"samplers"`
-	Seed          uint32   `json:"seed"`
-	Stop          []string `json:"stop,omitzero"`
-	Temperature   float32  `json:"temperature"`
-	TopK          int      `json:"top_k"` // 0 is all
-	TopP          float32  `json:"top_p"`
+	CachePrompt   bool         `json:"cache_prompt"`
+	Bias          [][2]float32 `json:"logit_bias,omitzero"`        // token ids with what is added to their logits
+	Frequency     float32      `json:"frequency_penalty,omitzero"` // this and Presence count the last 64 tokens, also of the prompt
+	IgnoreEOS     bool         `json:"ignore_eos,omitzero"`
+	MinP          float32      `json:"min_p"`
+	Predict       int          `json:"n_predict"`
+	Presence      float32      `json:"presence_penalty,omitzero"`
+	Probs         int          `json:"n_probs"`
+	AfterSampling bool         `json:"post_sampling_probs"`
+	Prompt        []int32      `json:"prompt"`
+	RepeatPenalty float32      `json:"repeat_penalty"`
+	ReturnTokens  bool         `json:"return_tokens"`
+	Samplers      []string     `json:"samplers"`
+	Seed          uint32       `json:"seed"`
+	Stop          []string     `json:"stop,omitzero"`
+	Temperature   float32      `json:"temperature"`
+	TopK          int          `json:"top_k"` // 0 is all
+	TopP          float32      `json:"top_p"`
 }
 
 // llamaProb is a token with its log-probability at temperature 1, or its probability after sampling.
@@ -128,7 +132,11 @@ func (l *llamaEndpoint) sample(ctx context.Context, q *query) (*answer, error) {
 		// Before sampling, log-probabilities are those of temperature 1.
 		AfterSampling: q.Temperature != 0 && q.Temperature != 1,
 		RepeatPenalty: orOne(q.RepetitionPenalty), ReturnTokens: true, Samplers: []string{"penalties", "top_k", "top_p", "min_p", "temperature"},
+		Presence: q.PresencePenalty, Frequency: q.FrequencyPenalty,
 		Seed: seed32(q.Seed), Stop: q.Stop, Temperature: q.Temperature, TopK: max(0, q.TopK), TopP: orOne(q.TopP),
+	}
+	for _, token := range slices.Sorted(maps.Keys(q.LogitBias)) {
+		r.Bias = append(r.Bias, [2]float32{float32(token), q.LogitBias[token]})
 	}
 	var reply struct {
 		Tokens    []int32     `json:"tokens"`

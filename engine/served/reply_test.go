@@ -67,7 +67,7 @@ func FuzzReplies(f *testing.F) {
 			if kind == "vllm" { // with and without a stream
 				q := &query{prompt: []int32{1, 2}, SamplingParams: trinity.SamplingParams{MaxTokens: 2, TopLogprobs: 1}}
 				told := 0
-				q.OnToken = func(int, int32) { told++ }
+				q.OnToken = func(int, trinity.Sampled) { told++ }
 				a, err := at.sample(t.Context(), q)
 				if err == nil && s.checkAnswer(q, a) == nil && (len(a.logprobs) != len(a.tokens) || told != len(a.tokens)) {
 					t.Errorf("%d log-probabilities and %d calls for %d tokens", len(a.logprobs), told, len(a.tokens))

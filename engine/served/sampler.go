@@ -49,18 +49,20 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	out := make([]trinity.Completion, max(1, p.N))
 	eg, each := errgroup.WithContext(ctx)
 	var telling sync.Mutex
+	vocab := s.checker.vocab
 	for i := range out {
 		eg.Go(func() (err error) {
 			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.checker.eos, other: other.name}
 			q.adapter = s.pool.servers.adapter && p.Adapter == ""
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
 			if p.OnToken != nil {
-				q.OnToken = func(_ int, token int32) {
+				q.OnToken = func(_ int, s trinity.Sampled) {
 					telling.Lock()
 					defer telling.Unlock()
-					if token >= 0 && int(token) < s.checker.vocab { // else checkAnswer refuses the reply
-						p.OnToken(i, token)
-						p.Tell(i, token)
+					if s.Token >= 0 && int(s.Token) < vocab { // else checkAnswer refuses the reply
+						s.Logprob = min(s.Logprob, 0) // as checkAnswer does
+						p.OnToken(i, s)
+						p.Tell(i, s)
 					}
 				}
 			}
@@ -70,7 +72,9 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 			if p.OnToken == nil {
 				telling.Lock()
 				defer telling.Unlock()
-				p.Tell(i, out[i].Tokens...)
+				for j := range out[i].Tokens {
+					p.Tell(i, out[i].At(j))
+				}
 			}
 			return err
 		})
@@ -85,6 +89,9 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 		scores, err := s.Logprobs(ctx, prompt.Tokens)
 		if err != nil {
 			return nil, err
+		}
+		for i := range p.ScoreFrom {
+			scores[i] = float32(math.NaN())
 		}
 		for i := range out {
 			out[i].Prompt.Logprobs = scores
@@ -109,6 +116,10 @@ func (c *checker) check(prompt []int32, p *trinity.SamplingParams) error {
 		return errors.New("the prompt has no token")
 	case room <= 0:
 		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), c.length)
+	case len(p.PromptTargets) > 0 || p.PromptDraws > 0:
+		return errors.New("servers score the prompt's own tokens alone: other ids and draws at its places need the embedded sampler (cpu)")
+	case p.ScoreFrom < 0 || p.ScoreFrom >= len(prompt):
+		return fmt.Errorf("the prompt's scores begin at place %d: want 0 to %d", p.ScoreFrom, len(prompt)-1)
 	}
 	if what := p.Changed(); what != "" && c.record && !p.Untrained {
 		return fmt.Errorf("%s for tokens that are trained on: %s: leave it out%s", what, isBiased, unbias)
@@ -162,9 +173,10 @@ func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 		}
 		c = trinity.Completion{
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,
+			Changed: q.Constrains(),
 		}
 		s.pool.computed(q.prompt, a.tokens, target)
-		q.tell(a.tokens)
+		q.tell(a)
 		return nil
 	})
 	return c, err

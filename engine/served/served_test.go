@@ -431,9 +431,9 @@ func TestTokensAreStreamed(t *testing.T) {
 			}
 		}
 		var told []int32
-		p := trinity.SamplingParams{Temperature: 1, MaxTokens: 5, TopLogprobs: 2, OnToken: func(_ int, token int32) {
-			told = append(told, token)
-			got <- token
+		p := trinity.SamplingParams{Temperature: 1, MaxTokens: 5, TopLogprobs: 2, OnToken: func(_ int, s trinity.Sampled) {
+			told = append(told, s.Token)
+			got <- s.Token
 		}}
 		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3, 4}}, p)
 		if err != nil || len(told) != 5 || !slices.Equal(told, out[0].Tokens) || len(out[0].Logprobs) != 5 || len(out[0].TopLogprobs) != 5 {
@@ -457,7 +457,7 @@ func TestBrokenStream(t *testing.T) {
 		f.Tell(server.Dies)
 	}
 	told := 0
-	p := trinity.SamplingParams{MaxTokens: 5, OnToken: func(int, int32) { told++ }}
+	p := trinity.SamplingParams{MaxTokens: 5, OnToken: func(int, trinity.Sampled) { told++ }}
 	_, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, p)
 	if asked := fakes[0].Asked() + fakes[1].Asked() - before; err == nil || asked != 1 || told != 1 ||
 		!strings.Contains(err.Error(), "the stream ended early") {

@@ -29,7 +29,7 @@ func (s *vllmServer) stream(ctx context.Context, r any, q *query) (*answer, erro
 			return err
 		}
 		a.add(part)
-		q.tell(a.tokens)
+		q.tell(a)
 		return nil
 	})
 	return a, err

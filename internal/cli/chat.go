@@ -109,9 +109,9 @@ func (c *conversation) turn(question string) error {
 	var reply strings.Builder
 	show := func(s string) { reply.WriteString(s); fmt.Fprint(c.cmd.OutOrStdout(), s) }
 	tokens := make(chan int32, 1024)
-	p.OnToken = func(_ int, token int32) {
+	p.OnToken = func(_ int, s trinity.Sampled) {
 		select {
-		case tokens <- token:
+		case tokens <- s.Token:
 		case <-ctx.Done(): // the printing loop has ended
 		}
 	}

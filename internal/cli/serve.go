@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,11 +21,13 @@ func serveCommand() *cobra.Command {
 	var model modelFlags
 	var address string
 	var port uint16
+	var keep time.Duration
+	var adapters []string
 	cmd := &cobra.Command{
 		Use:   "serve --model PATH [key=value …]",
 		Short: "Serve a model as an OpenAI-compatible API",
-		Long: "Serve a model at /v1/chat/completions and /v1/completions until Ctrl-C. To serve the newest weights of a\n" +
-			"run, use its configuration: trinity run FILE mode=serve.",
+		Long: "Serve a model at /v1/chat/completions, /v1/completions and /v1/responses, and at Anthropic's /v1/messages, until\n" +
+			"Ctrl-C. To serve the newest weights of a run, use its configuration: trinity run FILE mode=serve.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, at, err := splitAddress(cmd, address, port)
 			if err != nil {
@@ -32,15 +36,40 @@ func serveCommand() *cobra.Command {
 			if host == "" {
 				host = "127.0.0.1"
 			}
+			if keep <= 0 {
+				return fmt.Errorf("--keep is %v: want more than 0", keep)
+			}
+			named, err := adaptersOf(adapters)
+			if err != nil {
+				return err
+			}
 			settings := []string{setting("explorer.listen_address", host), "explorer.proxy_port=" + at}
-			_, err = model.runAlone(cmd, "serve", append(settings, args...))
+			_, err = model.runAlone(cmd, "serve", append(settings, args...), run.Options{Keep: keep, Adapters: named})
 			return err
 		},
 	}
 	model.addAlone(cmd)
 	cmd.Flags().StringVar(&address, "addr", "127.0.0.1:8010", "address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
+	cmd.Flags().StringArrayVar(&adapters, "adapter", nil, "NAME=DIR: a LoRA adapter, a PEFT directory, that requests name as their model; may be repeated")
+	cmd.Flags().DurationVar(&keep, "keep", 24*time.Hour, "how long to keep responses, which requests continue by previous_response_id")
 	cmd.Flags().Uint16Var(&port, "port", 0, "port to listen on instead of that of --addr")
 	return cmd
+}
+
+// adaptersOf returns the directories of adapters that flags give as NAME=DIR, by their names.
+func adaptersOf(flags []string) (map[string]string, error) {
+	named := map[string]string{}
+	for _, flag := range flags {
+		name, dir, ok := strings.Cut(flag, "=")
+		switch {
+		case !ok || name == "" || dir == "":
+			return nil, fmt.Errorf("--adapter is %q: want NAME=DIR", flag)
+		case named[name] != "":
+			return nil, fmt.Errorf("--adapter %s is given twice: give it another name", name)
+		}
+		named[name] = dir
+	}
+	return named, nil
 }
 
 // splitAddress returns the host and the port of the flag --addr, or the port of --port if it is given.
@@ -80,7 +109,7 @@ func (f *modelFlags) addLength(cmd *cobra.Command) {
 }
 
 // runAlone runs a mode on a model, without a file and with a directory that it removes at the end.
-func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string) (summary *run.Summary, err error) {
+func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string, o run.Options) (summary *run.Summary, err error) {
 	if _, err := f.find(cmd.Context()); err != nil {
 		return nil, err
 	}
@@ -95,8 +124,8 @@ func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string
 	}
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
-	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
-	return run.Run(cmd.Context(), stop, cfg, run.Options{Say: say, Brief: true})
+	o.Brief, o.Say = true, func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
+	return run.Run(cmd.Context(), stop, cfg, o)
 }
 
 // alone returns the configuration of a mode on the model that was found, which writes to dir. It sets the

@@ -32,7 +32,7 @@ func (s *talker) Sample(ctx context.Context, _ trinity.Prompt, p trinity.Samplin
 		}
 		c.Tokens, c.Logprobs = append(c.Tokens, 'x'), append(c.Logprobs, -1)
 		s.sampled.Add(1)
-		p.OnSampled(0, 'x')
+		p.OnSampled(0, trinity.Sampled{Token: 'x'})
 	}
 	return []trinity.Completion{c}, nil
 }

@@ -48,10 +48,10 @@ func (t *traced) call(prompt trinity.Prompt, p *trinity.SamplingParams) {
 	t.mu.Lock()
 	t.last = call
 	t.mu.Unlock()
-	p.AddOnSampled(func(i int, token int32) {
+	p.AddOnSampled(func(i int, s trinity.Sampled) {
 		if i == 0 {
 			t.mu.Lock()
-			call.sampled = append(call.sampled, token)
+			call.sampled = append(call.sampled, s.Token)
 			t.mu.Unlock()
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
@@ -29,6 +30,10 @@ type Options struct {
 	// the trainer of the run's directory. User information in the URL is the token; without it,
 	// TRINITY_TOKEN holds it.
 	Join string
+	// Adapters are PEFT directories that mode serve samples with by their names.
+	Adapters map[string]string
+	// Keep is how long mode serve keeps responses for requests that continue them; 0 is 24 hours.
+	Keep time.Duration
 	// Stage is the only stage to run; "" runs all stages, one after the other.
 	Stage string
 

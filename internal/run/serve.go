@@ -44,7 +44,10 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
-	api := front.New(s.Stage, name, s.models.Sampler, token, s.say)
+	if err := s.models.ServeAdapters(ctx, opts.Adapters); err != nil {
+		return err
+	}
+	api := front.New(s.Stage, name, s.models.Sampler, token, opts.Keep, s.say)
 	if s.Records() {
 		return s.serveTraffic(ctx, place, api, opts.Stage)
 	}

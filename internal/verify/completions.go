@@ -25,7 +25,7 @@ func scored(tokens []int32, given []map[string]openai.PromptLogprob) (logprobs [
 			if int32(id) == token && value.Logprob != nil {
 				logprobs[t] = float64(*value.Logprob)
 			}
-			if value.Rank == 1 {
+			if value.Rank != nil && *value.Rank == 1 {
 				best[t] = int32(id)
 			}
 		}

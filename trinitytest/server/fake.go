@@ -344,7 +344,11 @@ func (f *Fake) score(ctx context.Context, tokens []int32) ([]float32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.engine == nil {
-		return nil, nil
+		out, err := f.sampler.Sample(ctx, trinity.Prompt{Tokens: tokens}, trinity.SamplingParams{MaxTokens: 1, ScorePrompt: true})
+		if err != nil {
+			return nil, err
+		}
+		return out[0].Prompt.Logprobs, nil
 	}
 	e := &trinity.Experience{Tokens: tokens, Mask: make([]bool, len(tokens)), Temperature: 1}
 	for i := range e.Mask {

@@ -22,23 +22,31 @@ func LlamaServer(t Host, s trinity.Sampler, o Options) *Fake {
 
 func (f *Fake) llamaCompletion(w http.ResponseWriter, r *http.Request) {
 	var q struct {
-		IgnoreEOS   bool     `json:"ignore_eos"`
-		MinP        float32  `json:"min_p"`
-		Predict     int      `json:"n_predict"`
-		Probs       int      `json:"n_probs"`
-		After       bool     `json:"post_sampling_probs"`
-		Prompt      []int32  `json:"prompt"`
-		Repeat      float32  `json:"repeat_penalty"`
-		Seed        uint32   `json:"seed"`
-		Stop        []string `json:"stop"`
-		Temperature float32  `json:"temperature"`
-		TopK        int      `json:"top_k"`
-		TopP        float32  `json:"top_p"`
+		Bias        [][2]float32 `json:"logit_bias"`
+		Frequency   float32      `json:"frequency_penalty"`
+		Presence    float32      `json:"presence_penalty"`
+		IgnoreEOS   bool         `json:"ignore_eos"`
+		MinP        float32      `json:"min_p"`
+		Predict     int          `json:"n_predict"`
+		Probs       int          `json:"n_probs"`
+		After       bool         `json:"post_sampling_probs"`
+		Prompt      []int32      `json:"prompt"`
+		Repeat      float32      `json:"repeat_penalty"`
+		Seed        uint32       `json:"seed"`
+		Stop        []string     `json:"stop"`
+		Temperature float32      `json:"temperature"`
+		TopK        int          `json:"top_k"`
+		TopP        float32      `json:"top_p"`
 	}
 	if !read(w, r, &q) {
 		return
 	}
+	bias := map[int32]float32{}
+	for _, b := range q.Bias {
+		bias[int32(b[0])] = b[1]
+	}
 	s, err := f.complete(r.Context(), q.Prompt, trinity.SamplingParams{
+		PresencePenalty: q.Presence, FrequencyPenalty: q.Frequency, LogitBias: bias,
 		IgnoreEOS: q.IgnoreEOS, MaxTokens: q.Predict, MinP: q.MinP, RepetitionPenalty: q.Repeat, Seed: uint64(q.Seed), Stop: q.Stop,
 		Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, TopLogprobs: q.Probs,
 	})

@@ -78,17 +78,20 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 		LogprobStartLen *int    `json:"logprob_start_len"`
 		LoraPath        string  `json:"lora_path"`
 		Params          struct {
-			IgnoreEOS         bool     `json:"ignore_eos"`
-			MaxNewTokens      int      `json:"max_new_tokens"`
-			MinNewTokens      int      `json:"min_new_tokens"`
-			MinP              float32  `json:"min_p"`
-			RepetitionPenalty float32  `json:"repetition_penalty"`
-			SamplingSeed      int64    `json:"sampling_seed"`
-			Stop              []string `json:"stop"`
-			StopTokenIDs      []int32  `json:"stop_token_ids"`
-			Temperature       float32  `json:"temperature"`
-			TopK              int      `json:"top_k"`
-			TopP              float32  `json:"top_p"`
+			IgnoreEOS         bool              `json:"ignore_eos"`
+			MaxNewTokens      int               `json:"max_new_tokens"`
+			MinNewTokens      int               `json:"min_new_tokens"`
+			MinP              float32           `json:"min_p"`
+			PresencePenalty   float32           `json:"presence_penalty"`
+			FrequencyPenalty  float32           `json:"frequency_penalty"`
+			LogitBias         map[int32]float32 `json:"logit_bias"`
+			RepetitionPenalty float32           `json:"repetition_penalty"`
+			SamplingSeed      int64             `json:"sampling_seed"`
+			Stop              []string          `json:"stop"`
+			StopTokenIDs      []int32           `json:"stop_token_ids"`
+			Temperature       float32           `json:"temperature"`
+			TopK              int               `json:"top_k"`
+			TopP              float32           `json:"top_p"`
 		} `json:"sampling_params"`
 	}
 	if !read(w, r, &q) {
@@ -101,6 +104,7 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 	p := &q.Params
 	s, err := f.complete(r.Context(), q.InputIDs, trinity.SamplingParams{
 		IgnoreEOS: p.IgnoreEOS, MaxTokens: p.MaxNewTokens, MinP: p.MinP, MinTokens: p.MinNewTokens, RepetitionPenalty: p.RepetitionPenalty,
+		PresencePenalty: p.PresencePenalty, FrequencyPenalty: p.FrequencyPenalty, LogitBias: p.LogitBias,
 		Seed: uint64(p.SamplingSeed), Stop: p.Stop, StopTokens: p.StopTokenIDs, Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP,
 		TopLogprobs: q.TopLogprobsNum, Adapter: q.LoraPath,
 	})

@@ -72,28 +72,32 @@ func (o *Options) vllmConfig(ranks int) map[string]any {
 
 // vllmAsked are the parameters of both endpoints.
 type vllmAsked struct {
-	Model             string   `json:"model"`
-	Prompt            []int32  `json:"prompt"`
-	PromptLogprobs    *int     `json:"prompt_logprobs"`
-	IgnoreEOS         bool     `json:"ignore_eos"`
-	Logprobs          *int     `json:"logprobs"`
-	MaxTokens         int      `json:"max_tokens"`
-	MinP              float32  `json:"min_p"`
-	MinTokens         int      `json:"min_tokens"`
-	RepetitionPenalty float32  `json:"repetition_penalty"`
-	Seed              int64    `json:"seed"` // more than 63 bits are an error
-	Stop              []string `json:"stop"`
-	StopTokenIDs      []int32  `json:"stop_token_ids"`
-	Temperature       float32  `json:"temperature"`
-	TopK              int      `json:"top_k"`
-	TopP              float32  `json:"top_p"`
-	ReturnTokenIDs    bool     `json:"return_token_ids"`
-	Stream            bool     `json:"stream"`
+	Model             string            `json:"model"`
+	Prompt            []int32           `json:"prompt"`
+	PromptLogprobs    *int              `json:"prompt_logprobs"`
+	IgnoreEOS         bool              `json:"ignore_eos"`
+	Logprobs          *int              `json:"logprobs"`
+	MaxTokens         int               `json:"max_tokens"`
+	MinP              float32           `json:"min_p"`
+	MinTokens         int               `json:"min_tokens"`
+	PresencePenalty   float32           `json:"presence_penalty"`
+	FrequencyPenalty  float32           `json:"frequency_penalty"`
+	LogitBias         map[int32]float32 `json:"logit_bias"`
+	RepetitionPenalty float32           `json:"repetition_penalty"`
+	Seed              int64             `json:"seed"` // more than 63 bits are an error
+	Stop              []string          `json:"stop"`
+	StopTokenIDs      []int32           `json:"stop_token_ids"`
+	Temperature       float32           `json:"temperature"`
+	TopK              int               `json:"top_k"`
+	TopP              float32           `json:"top_p"`
+	ReturnTokenIDs    bool              `json:"return_token_ids"`
+	Stream            bool              `json:"stream"`
 }
 
 func (a *vllmAsked) params() trinity.SamplingParams {
 	p := trinity.SamplingParams{
 		IgnoreEOS: a.IgnoreEOS, MaxTokens: a.MaxTokens, MinP: a.MinP, MinTokens: a.MinTokens, RepetitionPenalty: a.RepetitionPenalty,
+		PresencePenalty: a.PresencePenalty, FrequencyPenalty: a.FrequencyPenalty, LogitBias: a.LogitBias,
 		Seed: uint64(a.Seed), Stop: a.Stop, StopTokens: a.StopTokenIDs, Temperature: a.Temperature, TopK: a.TopK, TopP: a.TopP,
 	}
 	if a.Logprobs != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/settle"
@@ -30,19 +31,30 @@ import (
 type API struct {
 	*openai.Server
 	stage *settle.Stage
+	keep  time.Duration
 }
 
-// New returns the API of a stage whose sampler is open. name is how requests call the model.
-func New(s *settle.Stage, name string, sampler trinity.Sampler, token string, say func(string)) *API {
+// usualKeep is how long responses are kept, so that later ones may continue them, unless somebody says otherwise.
+const usualKeep = 24 * time.Hour
+
+// New returns the API of a stage whose sampler is open. name is how requests call the model. Responses are kept for a
+// time; 0 is the usual one.
+func New(s *settle.Stage, name string, sampler trinity.Sampler, token string, keep time.Duration, say func(string)) *API {
 	served := &openai.Served{
 		Name: name, Sampler: sampler, Renderer: s.Text, Params: feed.Sampling(s.Settled, &config.RolloutArgs{}, false),
 		MaxLen: config.Value(0, s.Model.MaxModelLen),
 	}
+	if loader, ok := sampler.(engine.AdapterLoader); ok {
+		served.Adapters = loader.Adapters
+	}
 	return &API{&openai.Server{
-		Name: name, Model: served.Of, Renderer: s.Text, VocabSize: s.Vocabulary(),
+		Name: name, Model: served.Of, Adapters: served.Adapters, Renderer: s.Text, VocabSize: s.Vocabulary(),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: say,
-	}, s}
+	}, s, cmp.Or(keep, usualKeep)}
 }
+
+// Handler returns the handler of all dialects of the API.
+func (a *API) Handler() http.Handler { return gateway.Served(a.Server, a.keep) }
 
 // Process passes the groups of a delivery on to the trainer, with counts of the traffic.
 type Process func(ctx context.Context, step int64, groups []trinity.Group, counts trinity.Metrics) ([]trinity.Group, error)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -257,6 +259,20 @@ func (m *Models) loadAdapters(ctx context.Context, s *Stage) error {
 	for _, l := range named {
 		if err := loader.LoadAdapter(ctx, l.Name, l.Path, 0); err != nil {
 			return fmt.Errorf("model.lora_configs: adapter %q: %w", l.Name, err)
+		}
+	}
+	return nil
+}
+
+// ServeAdapters gives the sampler adapters from PEFT directories, by their names.
+func (m *Models) ServeAdapters(ctx context.Context, adapters map[string]string) error {
+	loader, ok := m.Sampler.(engine.AdapterLoader)
+	for _, name := range slices.Sorted(maps.Keys(adapters)) {
+		if !ok {
+			return fmt.Errorf("adapter %q: this engine samples one adapter: leave it out", name)
+		}
+		if err := loader.LoadAdapter(ctx, name, adapters[name], 0); err != nil {
+			return fmt.Errorf("adapter %q: %w", name, err)
 		}
 	}
 	return nil

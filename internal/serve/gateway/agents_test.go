@@ -35,7 +35,7 @@ func (p *scripted) Sample(_ context.Context, prompt trinity.Prompt, params trini
 	c.Logprobs = make([]float32, len(c.Tokens))
 	if params.OnToken != nil {
 		for _, token := range c.Tokens {
-			params.OnToken(0, token)
+			params.OnToken(0, trinity.Sampled{Token: token})
 		}
 	}
 	p.reads, p.writes = append(p.reads, prompt.Tokens), append(p.writes, c.Tokens)

@@ -182,7 +182,8 @@ func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mut
 		*p = asked
 		if c.options.Sampling != trinity.SamplingOfRequest {
 			p.Temperature, p.TopP, p.TopK, p.MinP = own.Temperature, own.TopP, own.TopK, own.MinP
-			p.RepetitionPenalty, p.Seed = own.RepetitionPenalty, own.Seed
+			p.RepetitionPenalty, p.PresencePenalty, p.FrequencyPenalty, p.LogitBias, p.Seed =
+				own.RepetitionPenalty, own.PresencePenalty, own.FrequencyPenalty, own.LogitBias, own.Seed
 		}
 		if i > 0 { // so that the order of the choices depends on seeds alone
 			p.Seed = trinity.Seed(p.Seed, 0, "", i)
@@ -192,10 +193,10 @@ func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mut
 			p.MaxTokens = min(p.MaxTokens, own.MaxTokens) // for which the run has planned its memory
 		}
 		if asked.OnToken != nil {
-			p.OnToken = func(_ int, token int32) {
+			p.OnToken = func(_ int, s trinity.Sampled) {
 				streaming.Lock() // the replies of one request share its stream
 				defer streaming.Unlock()
-				asked.OnToken(i, token)
+				asked.OnToken(i, s)
 			}
 		}
 	}

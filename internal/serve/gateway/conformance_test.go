@@ -65,7 +65,7 @@ func TestDialectsConform(t *testing.T) {
 			Stop: `"stop":"c"`, Tools: `"tools":[` + function + `]`, Call: `"function":{"arguments":"{\"a\":1}","name":"f"}`,
 			Refused: map[string]string{
 				"response_format": `"response_format":{"type":"json_object"}`, "tool_choice": `"tool_choice":"required"`,
-				"logit_bias": `"logit_bias":{"5":1}`, "audio": `"audio":{"voice":"x"}`,
+				"logit_bias": `"logit_bias":{"x":1}`, "audio": `"audio":{"voice":"x"}`,
 			},
 		},
 		"completions": {
@@ -78,7 +78,7 @@ func TestDialectsConform(t *testing.T) {
 				return *r.Choices[0].Text
 			}),
 			Stop:    `"stop":["c"]`,
-			Refused: map[string]string{"echo": `"echo":true`, "suffix": `"suffix":"x"`, "frequency_penalty": `"frequency_penalty":1`},
+			Refused: map[string]string{"echo": `"echo":true`, "suffix": `"suffix":"x"`, "frequency_penalty": `"frequency_penalty":3`},
 		},
 		"responses": {
 			Path: "/responses", Body: body(`"model":"m","input":%`), Problem: openaiProblem,

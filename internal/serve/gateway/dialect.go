@@ -96,19 +96,37 @@ func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingPar
 	return p, d.Fit(&p, prompt, q.longest, q.most)
 }
 
+// dialects answers requests over the Messages and Responses APIs with the model of a server.
+type dialects struct {
+	api    *openai.Server
+	keeper func(r *http.Request) keeper // of the client of a request
+}
+
+// handle adds the endpoints.
+func (d *dialects) handle(mux *http.ServeMux) {
+	mux.HandleFunc("POST /v1/responses", d.answerResponses)
+	mux.HandleFunc("GET /v1/responses/{id}", d.showResponse)
+	mux.HandleFunc("POST /v1/messages", d.answerMessages)
+	mux.HandleFunc("POST /v1/messages/count_tokens", d.countTokens)
+}
+
 // sample samples the one reply of a request. In a stream, grown gets what the client sees of it, each
 // time that it may have become more.
-func sample(
+func (d *dialects) sample(
 	r *http.Request, call *openai.Call, params trinity.SamplingParams, view openai.View, grown func(trinity.Message),
 ) (openai.Reply, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	leave, err := d.api.Enter()
+	if err != nil {
+		return openai.Reply{}, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(r.Context(), d.api.Timeout)
 	defer cancel()
 	var out []openai.Reply
-	var err error
 	if grown == nil {
 		out, err = call.Sample(ctx, params)
 	} else {
-		out, err = call.Follow(ctx, params, func(_ int, tokens []int32) { grown(view.Settled(tokens)) })
+		out, err = call.Follow(ctx, params, func(_ int, so *trinity.Completion) { grown(view.Settled(so.Tokens)) })
 	}
 	if err != nil {
 		return openai.Reply{}, err

@@ -156,10 +156,10 @@ func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
 	mux.HandleFunc("GET /v1/models", g.listModels)
-	mux.HandleFunc("POST /v1/responses", g.answerResponses)
-	mux.HandleFunc("GET /v1/responses/{id}", showResponse)
-	mux.HandleFunc("POST /v1/messages", g.answerMessages)
-	mux.HandleFunc("POST /v1/messages/count_tokens", g.countTokens)
+	(&dialects{g.api, func(r *http.Request) keeper {
+		s, _ := r.Context().Value(sessionKey{}).(*session)
+		return s
+	}}).handle(mux)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
 		"POST /v1/reward": (*session).takeReward,
 		"POST /v1/fail":   (*session).takeFailure,

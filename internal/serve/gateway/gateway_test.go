@@ -86,7 +86,7 @@ func (p *policy) Sample(ctx context.Context, prompt trinity.Prompt, params trini
 			c.TopLogprobs = append(c.TopLogprobs, []trinity.TokenLogprob{{Token: 'z', Logprob: -0.0625}})
 		}
 		if params.OnToken != nil {
-			params.OnToken(0, token)
+			params.OnToken(0, trinity.Sampled{Token: token})
 		}
 	}
 	p.mu.Lock()

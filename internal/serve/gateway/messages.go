@@ -26,8 +26,8 @@ type messages struct {
 }
 
 // answerMessages answers a request over Anthropic's Messages API.
-func (g *Gateway) answerMessages(w http.ResponseWriter, r *http.Request) {
-	q, err := g.readMessages(w, r)
+func (d *dialects) answerMessages(w http.ResponseWriter, r *http.Request) {
+	q, err := d.readMessages(w, r)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -37,7 +37,7 @@ func (g *Gateway) answerMessages(w http.ResponseWriter, r *http.Request) {
 	if q.Stream {
 		grown = events.grow
 	}
-	reply, err := sample(r, q.call, q.params, q.view, grown)
+	reply, err := d.sample(r, q.call, q.params, q.view, grown)
 	switch {
 	case err != nil && events.number > 0:
 		_, refusal := refusalOf(err)
@@ -49,20 +49,22 @@ func (g *Gateway) answerMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	m := q.view.Message(reply)
 	response := q.response(reply, m)
-	reply.Sent(m)
+	if reply.Sent != nil {
+		reply.Sent(m)
+	}
 	if q.Stream {
 		err = events.end(response)
 	} else {
 		err = web.WriteJSON(w, http.StatusOK, response)
 	}
-	if err != nil {
+	if err != nil && reply.Lost != nil {
 		reply.Lost()
 	}
 }
 
 // countTokens answers with the number of tokens that the policy would read.
-func (g *Gateway) countTokens(w http.ResponseWriter, r *http.Request) {
-	q, err := g.readMessages(w, r)
+func (d *dialects) countTokens(w http.ResponseWriter, r *http.Request) {
+	q, err := d.readMessages(w, r)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -104,7 +106,7 @@ var messagesFields = append(fieldsOf(reflect.TypeFor[anthropic.Request]()),
 var effortless = []string{"effort", "task_budget"}
 
 // readMessages reads a request, and refuses what the gateway cannot do.
-func (g *Gateway) readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
+func (d *dialects) readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 	q := &messages{}
 	data, err := readFields(w, r, &q.Request, messagesFields, nil)
 	if err != nil {
@@ -114,13 +116,13 @@ func (g *Gateway) readMessages(w http.ResponseWriter, r *http.Request) (*message
 		return nil, err
 	}
 	for _, key := range q.withoutEffect() {
-		g.api.Ignore(key)
+		d.api.Ignore(key)
 	}
 	chat, err := chatOf(&q.Request)
 	if err != nil {
 		return nil, err
 	}
-	model, err := modelOf(r, data, q.Model)
+	model, err := d.api.Model(r, data, q.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +134,15 @@ func (g *Gateway) readMessages(w http.ResponseWriter, r *http.Request) (*message
 		return nil, err
 	}
 	begun := len(chat) > 0 && chat[len(chat)-1].Role == "assistant"
-	if q.call, err = g.api.Call(model, chat, tools, begun); err != nil {
+	if q.call, err = d.api.Call(model, chat, tools, begun); err != nil {
 		return nil, err
 	}
-	session, _ := r.Context().Value(sessionKey{}).(*session)
 	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, Stop: q.StopSequences}
-	if q.Thinking.Type == enabled && !thinks(session.model.Renderer) {
+	reads := q.call.Reads
+	if begun { // it continues the message that it reads
+		reads = d.api.Renderer
+	}
+	if q.Thinking.Type == enabled && !thinks(reads) {
 		return nil, openai.Bad("thinking", "%q needs a model whose thinking is read (explorer.rollout_model.reasoning_parser): "+
 			"want disabled or %s", enabled, adaptive)
 	}

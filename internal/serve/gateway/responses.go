@@ -20,7 +20,7 @@ import (
 // responses is a request of OpenAI's Responses API that was read.
 type responses struct {
 	wire.ResponsesRequest
-	session *session
+	kept    keeper
 	chat    []trinity.Message // without instructions, which hold for one request
 	call    *openai.Call
 	params  trinity.SamplingParams
@@ -43,8 +43,8 @@ var responsesNothing = map[string][]string{
 }
 
 // answerResponses answers a request over OpenAI's Responses API.
-func (g *Gateway) answerResponses(w http.ResponseWriter, r *http.Request) {
-	q, err := g.readResponses(w, r)
+func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
+	q, err := d.readResponses(w, r)
 	if err != nil {
 		refuseResponse(w, err)
 		return
@@ -54,7 +54,7 @@ func (g *Gateway) answerResponses(w http.ResponseWriter, r *http.Request) {
 	if q.Stream {
 		grown = events.grow
 	}
-	reply, err := sample(r, q.call, q.params, q.view, grown)
+	reply, err := d.sample(r, q.call, q.params, q.view, grown)
 	switch {
 	case err != nil && events.number > 0:
 		events.fail(err)
@@ -65,16 +65,18 @@ func (g *Gateway) answerResponses(w http.ResponseWriter, r *http.Request) {
 	}
 	m := q.view.Message(reply)
 	response := q.response(reply, m)
-	reply.Sent(m)
+	if reply.Sent != nil {
+		reply.Sent(m)
+	}
 	if q.Store == nil || *q.Store {
-		q.session.keep(response, append(slices.Clip(q.chat), m))
+		q.kept.keep(response, append(slices.Clip(q.chat), m))
 	}
 	if q.Stream {
 		err = events.end(response)
 	} else {
 		err = web.WriteJSON(w, http.StatusOK, response)
 	}
-	if err != nil {
+	if err != nil && reply.Lost != nil {
 		reply.Lost()
 	}
 }
@@ -91,6 +93,12 @@ func refuseResponse(w http.ResponseWriter, err error) {
 type responded struct {
 	*wire.ResponsesReply
 	chat []trinity.Message // up to the response
+}
+
+// keeper keeps the responses of a client.
+type keeper interface {
+	keep(response *wire.ResponsesReply, chat []trinity.Message)
+	kept(id string) (response responded, known bool)
 }
 
 // keep remembers a response.
@@ -111,13 +119,12 @@ func (s *session) kept(id string) (response responded, known bool) {
 }
 
 // showResponse answers with a response that was kept.
-func showResponse(w http.ResponseWriter, r *http.Request) {
-	s, _ := r.Context().Value(sessionKey{}).(*session)
-	response, known := s.kept(r.PathValue("id"))
+func (d *dialects) showResponse(w http.ResponseWriter, r *http.Request) {
+	response, known := d.keeper(r).kept(r.PathValue("id"))
 	switch {
 	case !known:
 		openai.Fail(w, &openai.Problem{
-			Status: http.StatusNotFound, Code: "not_found", Param: "id", Message: fmt.Sprintf("this rollout has no response %q", r.PathValue("id")),
+			Status: http.StatusNotFound, Code: "not_found", Param: "id", Message: fmt.Sprintf("there is no response %q here", r.PathValue("id")),
 		})
 	case r.URL.Query().Get("stream") == "true":
 		refuseResponse(w, openai.Bad("stream", "a response is shown whole: leave it out"))
@@ -127,17 +134,17 @@ func showResponse(w http.ResponseWriter, r *http.Request) {
 }
 
 // readResponses reads a request, and refuses what the gateway cannot do.
-func (g *Gateway) readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
+func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
 	q := &responses{}
 	data, err := readFields(w, r, &q.ResponsesRequest, responsesFields, responsesNothing)
 	if err != nil {
 		return nil, err
 	}
-	q.session, _ = r.Context().Value(sessionKey{}).(*session)
+	q.kept = d.keeper(r)
 	if q.PreviousResponseID != "" {
-		before, known := q.session.kept(q.PreviousResponseID)
+		before, known := q.kept.kept(q.PreviousResponseID)
 		if !known {
-			return nil, openai.Bad("previous_response_id", "this rollout has no response %q", q.PreviousResponseID)
+			return nil, openai.Bad("previous_response_id", "there is no response %q here", q.PreviousResponseID)
 		}
 		q.chat = slices.Clone(before.chat) // readInput writes into it
 	}
@@ -152,7 +159,7 @@ func (g *Gateway) readResponses(w http.ResponseWriter, r *http.Request) (*respon
 	if err := q.readInput(); err != nil {
 		return nil, err
 	}
-	model, err := modelOf(r, data, q.Model)
+	model, err := d.api.Model(r, data, q.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +171,7 @@ func (g *Gateway) readResponses(w http.ResponseWriter, r *http.Request) (*respon
 	if q.Instructions != "" {
 		chat = append([]trinity.Message{{Role: "system", Content: q.Instructions}}, chat...)
 	}
-	if q.call, err = g.api.Call(model, chat, tools, false); err != nil {
+	if q.call, err = d.api.Call(model, chat, tools, false); err != nil {
 		return nil, err
 	}
 	q.view = openai.View{Renderer: q.call.Reads, Tools: tools}

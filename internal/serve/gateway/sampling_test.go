@@ -20,7 +20,8 @@ func TestARequestMayNotChangeWhatIsTrained(t *testing.T) {
 		{trinity.SamplingOfRequest, true, http.StatusOK},
 		{trinity.SamplingOfTaskset, false, http.StatusOK},
 	} {
-		for _, field := range []string{`"top_p":0.5`, `"top_k":2`, `"min_p":0.5`, `"repetition_penalty":2`} {
+		for _, field := range []string{`"top_p":0.5`, `"top_k":2`, `"min_p":0.5`, `"repetition_penalty":2`,
+			`"presence_penalty":1`, `"frequency_penalty":-1`, `"logit_bias":{"97":5}`} {
 			e := open(t, trinity.EndpointOptions{Sampling: c.sampling})
 			e.model.Params.Untrained = c.untrained
 			name, _, _ := strings.Cut(field[1:], `"`)

@@ -33,7 +33,7 @@ func (p *patient) Sample(ctx context.Context, prompt trinity.Prompt, params trin
 			}
 		}
 		if params.OnToken != nil {
-			params.OnToken(0, token)
+			params.OnToken(0, trinity.Sampled{Token: token})
 		}
 	}
 	return []trinity.Completion{c}, nil
@@ -255,7 +255,7 @@ type breaking struct{}
 
 func (breaking) Sample(_ context.Context, _ trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
 	if p.OnToken != nil {
-		p.OnToken(0, 'a')
+		p.OnToken(0, trinity.Sampled{Token: 'a'})
 	}
 	return nil, fmt.Errorf("it broke")
 }

@@ -56,10 +56,10 @@ func TestErrorsQuoteFields(t *testing.T) {
 		`"response_format":{"json_schema":{"name":"x"}}`:                                 `"message":"response_format is not supported:`,
 		`"tool_choice":{"type":"function","function":{"name":"f"}}`:                      `tool_choice.type: \"function\" is not supported`,
 		`"tool_choice":"required"`:                                                       `tool_choice: \"required\" is not supported`,
-		`"logit_bias":{"50256":-100,"1":2}`:                                              `"message":"logit_bias is not supported: leave it out"`,
+		`"logit_bias":{"50256":-100,"1":2}`:                                              `"message":"logit_bias has the key \"50256\"; want a token id, 0 to 255`,
 		`"bad_words":["` + long + `"]`:                                                   `"message":"bad_words is not supported: leave it out"`,
-		`"suffix":"` + long + `"`:                                                        `"message":"suffix is not supported: leave it out"`,
-		`"presence_penalty": 0.5`:                                                        `presence_penalty: 0.5 is not supported`,
+		`"suffix":"` + long + `"`:                                                        `"message":"suffix is not supported: a reply continues`,
+		`"thinking_token_budget": 5`:                                                     `thinking_token_budget: 5 is not supported`,
 		`"response_format":{"type":"` + long + `"}`:                                      `"message":"response_format.type is not supported`,
 	} {
 		status, text := ask(t, web, chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],`+keys+`}`)

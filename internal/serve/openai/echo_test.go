@@ -20,9 +20,9 @@ type scorer struct{}
 func (scorer) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
 	p.Seed = 1 // letters gives errors for other seeds
 	if told, sampled := p.OnToken, map[int]int{}; told != nil {
-		p.OnToken = func(i int, token int32) {
+		p.OnToken = func(i int, s trinity.Sampled) {
 			if sampled[i]++; sampled[i] <= p.MaxTokens {
-				told(i, token)
+				told(i, s)
 			}
 		}
 	}
@@ -76,6 +76,9 @@ func TestEchoedPrompts(t *testing.T) {
 		{`"prompt":["£","y"],"max_tokens":0,"echo":true,"logprobs":0`, `{"text":"£","index":0,"finish_reason":"length","logprobs":{` +
 			`"tokens":["\ufffd","\ufffd"],"token_logprobs":[null,-163],"text_offset":[0,0]}}` +
 			`{"text":"y","index":1,"finish_reason":"length","logprobs":{"tokens":["y"],"token_logprobs":[null],"text_offset":[0]}}`},
+		{`"prompt":"hi","max_tokens":4,"logprobs":1`, `{"text":"a£c","index":0,"finish_reason":"length","logprobs":{` +
+			`"tokens":["a","\ufffd","\ufffd","c"],"token_logprobs":[-0.5,-0.5,-0.5,-0.5],"top_logprobs":[{"a":-0.5,"z":-0.25},` +
+			`{"z":-0.25,"\ufffd":-0.5},{"z":-0.25,"\ufffd":-0.5},{"c":-0.5,"z":-0.25}],"text_offset":[0,1,1,2]}}`},
 		{`"prompt":"hi","stop":"c","max_tokens":9,"echo":true`, `{"text":"hia£","index":0,"finish_reason":"stop"}`},
 	} {
 		for _, stream := range []string{``, `,"stream":true`} {
@@ -95,6 +98,52 @@ func TestEchoedPrompts(t *testing.T) {
 	status, text = ask(t, letters, plainPath, "t", `{"prompt":"hi","echo":true,"logprobs":1}`)
 	if status != 400 || !strings.Contains(text, "computes no log-probabilities of prompts") {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// Log-probabilities of a prompt come as vLLM writes them, beside the likely tokens that were asked for.
+func TestPromptLogprobs(t *testing.T) {
+	web := startScorer(t)
+	both := `[null,{"105":{"decoded_token":"i","logprob":-105,"rank":null},"122":{"decoded_token":"z","logprob":-0.25,"rank":1}}]`
+	alone := `[null,{"105":{"decoded_token":"i","logprob":-105,"rank":null}}]`
+	for _, c := range []struct{ path, body, want string }{
+		{plainPath, `"prompt":"hi","prompt_logprobs":1`, `"prompt_logprobs":` + both},
+		{plainPath, `"prompt":"hi","prompt_logprobs":0,"logprobs":2`, `"prompt_logprobs":` + alone},
+		{chatPath, `"messages":[{"role":"user","content":"hi"}],"prompt_logprobs":1`, `"object":"chat.completion","prompt_logprobs":` + both},
+	} {
+		status, text := ask(t, web, c.path, "", `{`+c.body+`,"max_tokens":1}`)
+		if status != 200 || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d\ngot  %s\nwant %s", c.body, status, text, c.want)
+		}
+	}
+	_, text := ask(t, web, plainPath, "", `{"prompt":"hi","prompt_logprobs":5,"logprobs":1,"max_tokens":1}`)
+	if !strings.Contains(text, `"top_logprobs":[{"a":-0.5,"z":-0.25}]`) {
+		t.Errorf("logprobs: 1 has more than one: %s", text)
+	}
+}
+
+// better is a sampler whose later completions are more likely.
+type better struct{ scorer }
+
+func (b better) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	out, err := b.scorer.Sample(ctx, prompt, p)
+	for i := range out {
+		out[i].Tokens = []int32{int32('a' + i)}
+		out[i].Logprobs = []float32{float32(i) - 9}
+	}
+	return out, err
+}
+
+func TestBestOf(t *testing.T) {
+	served := &Served{Name: "m", Sampler: better{}, Renderer: bytesRenderer{}, MaxLen: 20}
+	server := &Server{Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256, Waiting: 9, Timeout: time.Minute}
+	web := httptest.NewServer(server.Handler())
+	defer web.Close()
+	status, text := ask(t, web, plainPath, "", `{"prompt":["x","y"],"best_of":4,"n":2,"max_tokens":1}`)
+	want := `{"text":"d","index":0,"finish_reason":"length"}{"text":"c","index":1,"finish_reason":"length"}` +
+		`{"text":"d","index":2,"finish_reason":"length"}{"text":"c","index":3,"finish_reason":"length"}`
+	if got := choicesOf(t, text); status != 200 || got != want || !strings.Contains(text, `"completion_tokens":8`) {
+		t.Errorf("%d\ngot  %s\nwant %s\n%s", status, got, want, text)
 	}
 }
 
@@ -124,7 +173,15 @@ func choicesOf(t *testing.T, text string) string {
 			into := all[c.Index]
 			into.Text += c.Text
 			if c.FinishReason != nil {
-				into.FinishReason, into.Logprobs = c.FinishReason, c.Logprobs
+				into.FinishReason = c.FinishReason
+			}
+			if l := c.Logprobs; l != nil && into.Logprobs != nil {
+				into.Logprobs.Tokens = append(into.Logprobs.Tokens, l.Tokens...)
+				into.Logprobs.TokenLogprobs = append(into.Logprobs.TokenLogprobs, l.TokenLogprobs...)
+				into.Logprobs.TopLogprobs = append(into.Logprobs.TopLogprobs, l.TopLogprobs...)
+				into.Logprobs.TextOffset = append(into.Logprobs.TextOffset, l.TextOffset...)
+			} else if l != nil {
+				into.Logprobs = l
 			}
 		}
 	}
@@ -166,5 +223,49 @@ func TestTheReportedEcho(t *testing.T) {
 	l := reply.Choices[0].Logprobs.TokenLogprobs
 	if len(l) != len("The sky is blue") || l[0] != nil || l[1] == nil {
 		t.Errorf("%s", text)
+	}
+}
+
+// shaped is a sampler that says what it was asked for.
+type shaped struct {
+	scorer
+	asked *trinity.SamplingParams
+}
+
+func (s shaped) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	*s.asked = p
+	out, err := s.scorer.Sample(ctx, prompt, p)
+	for i := range out {
+		out[i].Changed = p.Constrains()
+	}
+	return out, err
+}
+
+// Penalties and biases reach the sampler, and a reply says that they have shaped it.
+func TestPenalties(t *testing.T) {
+	asked := &trinity.SamplingParams{}
+	served := &Served{Name: "m", Sampler: shaped{asked: asked}, Renderer: bytesRenderer{}, MaxLen: 20}
+	server := &Server{Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256, Waiting: 9, Timeout: time.Minute}
+	web := httptest.NewServer(server.Handler())
+	defer web.Close()
+	for _, c := range []struct {
+		body    string
+		changed bool
+		ok      func() bool
+	}{
+		{`"presence_penalty":0.5,"frequency_penalty":-0.25`, true, func() bool {
+			return asked.PresencePenalty == 0.5 && asked.FrequencyPenalty == -0.25 && asked.LogitBias == nil
+		}},
+		{`"logit_bias":{"97":-100,"5":1.5}`, true, func() bool {
+			return len(asked.LogitBias) == 2 && asked.LogitBias[97] == -100 && asked.LogitBias[5] == 1.5
+		}},
+		{`"logit_bias":{},"presence_penalty":0`, false, func() bool { return !asked.Constrains() }},
+	} {
+		for _, stream := range []string{``, `,"stream":true`} {
+			status, text := ask(t, web, plainPath, "", `{"prompt":"hi",`+c.body+stream+`}`)
+			if status != 200 || !c.ok() || strings.Contains(text, `"sampled_from":"constrained"`) != c.changed {
+				t.Errorf("%s%s: %d %s; the sampler got %+v", c.body, stream, status, text, asked)
+			}
+		}
 	}
 }

@@ -27,19 +27,15 @@ var unsupported = map[string][]any{
 	"chat_template_kwargs":       {map[string]any{}},
 	"documents":                  nil,
 	"ebnf":                       nil,
-	"frequency_penalty":          {0.0},
 	"function_call":              {"auto", "none"},
 	"functions":                  nil,
 	"grammar":                    nil,
 	"include_stop_str_in_output": {false},
 	"json_schema":                nil,
 	"length_penalty":             {1.0},
-	"logit_bias":                 {map[string]any{}},
 	"logits_processors":          nil,
 	"lora_path":                  nil,
 	"modalities":                 {[]any{"text"}},
-	"presence_penalty":           {0.0},
-	"prompt_logprobs":            nil,
 	"reasoning_effort":           {"none"},
 	"regex":                      nil,
 	"response_format":            {map[string]any{}, map[string]any{"type": "text"}},
@@ -54,6 +50,11 @@ var unsupported = map[string][]any{
 	"use_beam_search":            {false},
 	"verbosity":                  {"low", "medium"}, // what clients send by default
 	"web_search_options":         nil,
+}
+
+// because says why a key is refused, if that is not plain.
+var because = map[string]string{
+	"suffix": "a reply continues the prompt, and the model does not see what follows it; ",
 }
 
 // guided begins the keys of vLLM that constrain a reply.
@@ -87,7 +88,7 @@ func (s *Server) checkKeys(data []byte) error {
 		case known || strings.HasPrefix(key, guided):
 			var value any
 			if err := json.Unmarshal(given[key], &value); err != nil || !asksNothing(value, nothing) { // an error is a number out of range
-				return Bad(key, "%s is not supported: leave it out", quoted(key, given[key]))
+				return Bad(key, "%s is not supported: %sleave it out", quoted(key, given[key]), because[key])
 			}
 		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
 			s.Ignore(key)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 
 	"github.com/trinity-go/trinity"
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
@@ -68,17 +70,31 @@ type Served struct {
 	Renderer trinity.Renderer
 	Params   trinity.SamplingParams // defaults for parameters that a request omits
 	MaxLen   int                    // tokens of prompt and reply; 0 is no limit
+	Adapters func() []string        // names under which requests sample with an adapter; nil for none
 }
 
 // Of returns the model for any request that asks for it by name, or for none.
 func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
-	if name != "" && name != m.Name {
+	if name == "" || name == m.Name {
+		return m, nil
+	}
+	var adapters []string
+	if m.Adapters != nil {
+		adapters = m.Adapters()
+	}
+	if !slices.Contains(adapters, name) {
+		ask := strconv.Quote(m.Name)
+		for _, other := range adapters {
+			ask += " or " + strconv.Quote(other)
+		}
 		return nil, &Problem{
 			Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
-			Message: fmt.Sprintf("the model %q is not served here: ask for %q", name, m.Name),
+			Message: fmt.Sprintf("the model %q is not served here: ask for %s", name, ask),
 		}
 	}
-	return m, nil
+	adapted := *m
+	adapted.Params.Adapter = name
+	return &adapted, nil
 }
 
 // Defaults implements [Model].

@@ -2,8 +2,10 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -41,7 +43,6 @@ func (q *request) readPrompts(s *Server, model Model) error {
 	case q.Echo && !q.limits.Scores:
 		return Bad("echo", "the endpoint of a rollout echoes no prompts: leave it out")
 	}
-	q.params.ScorePrompt = q.Echo && q.logprobs
 	q.call = q.several(calls)
 	return nil
 }
@@ -93,8 +94,9 @@ func (q *request) sample(ctx context.Context, call *Call, i int, p trinity.Sampl
 	case nothing:
 		p.OnToken = nil
 	case told != nil:
-		p.OnToken = func(choice int, token int32) { told(i*p.N+choice, token) }
+		p.OnToken = func(choice int, s trinity.Sampled) { told(i*p.N+choice, s) }
 	}
+	p.N = q.samples()
 	replies, err := call.Sample(ctx, p)
 	if err != nil {
 		return nil, err
@@ -102,13 +104,36 @@ func (q *request) sample(ctx context.Context, call *Call, i int, p trinity.Sampl
 	for j := range replies {
 		r := &replies[j]
 		if p.ScorePrompt && len(r.Prompt.Logprobs) != len(q.prompts[i])-1 {
-			return nil, Bad("echo", "this engine computes no log-probabilities of prompts: leave out echo or logprobs")
+			what, key := "echo or logprobs", "echo"
+			if q.PromptLogprobs != nil {
+				what, key = "prompt_logprobs", "prompt_logprobs"
+			}
+			return nil, Bad(key, "this engine computes no log-probabilities of prompts: leave out %s", what)
 		}
 		if nothing {
 			r.Tokens, r.Logprobs, r.TopLogprobs, r.FinishReason = nil, nil, nil, "length"
 		}
 	}
-	return replies, nil
+	return q.best(replies), nil
+}
+
+// best returns the n replies whose tokens are the most likely in the mean, if more were sampled.
+func (q *request) best(replies []Reply) []Reply {
+	n := q.params.N
+	if n >= len(replies) {
+		return replies
+	}
+	mean := func(r Reply) (sum float64) {
+		for _, lp := range r.Logprobs {
+			sum += float64(lp)
+		}
+		return sum / float64(max(1, len(r.Logprobs)))
+	}
+	slices.SortStableFunc(replies, func(a, b Reply) int { return cmp.Compare(mean(b), mean(a)) })
+	for _, r := range replies[n:] {
+		q.spent.Add(int64(len(r.Tokens)))
+	}
+	return replies[:n]
 }
 
 // echoed returns the text of a choice's prompt, if the client wants it.

@@ -34,7 +34,7 @@ func (q *request) object() string {
 
 // response returns a reply with the fields that all replies share.
 func (q *request) response(s *Server, choices []wire.Choice) wire.Response {
-	return wire.Response{ID: q.id, Object: q.object(), Created: time.Now().Unix(), Model: s.Name, Choices: choices}
+	return wire.Response{ID: q.id, Object: q.object(), Created: time.Now().Unix(), Model: s.named(q.Model), Choices: choices}
 }
 
 func (q *request) usage(out []Reply) *wire.Usage {
@@ -45,6 +45,7 @@ func (q *request) usage(out []Reply) *wire.Usage {
 	for _, c := range out {
 		sampled += len(c.Tokens)
 	}
+	sampled += int(q.spent.Load())
 	return &wire.Usage{PromptTokens: prompt, CompletionTokens: sampled, TotalTokens: prompt + sampled}
 }
 
@@ -54,23 +55,39 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	for i, c := range out {
 		choice := wire.Choice{Index: i, FinishReason: q.finish(c), Versions: &c.Versions}
 		if q.logprobs {
-			choice.Logprobs = q.logprobsOf(s, i, c.Completion)
+			choice.Logprobs = q.logprobsOf(s, i, &c.Completion, &logged{})
 		}
+		choice.SampledFrom = sampledFrom(c)
 		q.addIDs(s, &choice, c)
 		if q.as == chat {
 			m := q.view.Message(c)
 			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: q.calls(c, false)}
 		} else {
 			choice.Text = new(q.echoed(i) + q.viewOf(i).Message(c).Content)
+			if q.PromptLogprobs != nil {
+				choice.PromptLogprobs = q.promptLogprobs(s, q.prompts[i/q.params.N], c.Prompt)
+			}
 		}
 		choices[i] = choice
 	}
 	reply := q.response(s, choices)
 	reply.Usage = q.usage(out)
+	if q.as == chat && q.PromptLogprobs != nil {
+		reply.PromptLogprobs = q.promptLogprobs(s, q.prompts[0], out[0].Prompt)
+	}
 	if q.ReturnTokenIDs {
 		reply.PromptTokenIDs = q.call.Prompt
 	}
 	return reply
+}
+
+// sampledFrom tells a client whose reply a penalty or a bias has shaped that its log-probabilities are those of
+// the whole distribution all the same.
+func sampledFrom(c Reply) string {
+	if c.Changed {
+		return "constrained"
+	}
+	return ""
 }
 
 // addIDs adds the token ids of a reply and its recorded call to a choice, if the request asks for them.
@@ -107,13 +124,13 @@ func (q *request) finish(r Reply) *string {
 
 // stream replies with server-sent events: thinking and text as soon as no later token can change them,
 // then the calls of tools and the finish reasons. Calls come last, because one that cannot be read
-// makes all calls of its reply text. The log-probabilities of a reply come with its finish reason,
-// because its text comes in other parts than its tokens; so do the ids.
+// makes all calls of its reply text. The ids of a reply come with its finish reason,
+// because its text comes in other parts than its tokens.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
 	events := &events{w: w}
-	sent := make([]trinity.Message, q.params.N*len(q.prompts))
-	out, err := q.call.Follow(ctx, q.params, func(choice int, tokens []int32) {
-		q.sendMore(s, events, choice, &sent[choice], q.viewOf(choice).Settled(tokens), nil)
+	sent := make([]progress, q.params.N*len(q.prompts))
+	out, err := q.call.Follow(ctx, q.params, func(choice int, so *trinity.Completion) {
+		q.sendMore(s, events, choice, &sent[choice], q.viewOf(choice).Settled(so.Tokens), &Reply{Completion: *so})
 	})
 	if err != nil {
 		if !events.begun {
@@ -126,9 +143,10 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	q.send(s, out, func() error {
 		for i, c := range out {
 			if calls := q.calls(c, true); len(calls) > 0 {
-				q.sendMore(s, events, i, &sent[i], q.view.Message(c), nil)
-				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: roleOnce(&sent[i]), ToolCalls: calls}}}))
+				q.sendMore(s, events, i, &sent[i], q.view.Message(c), &Reply{Completion: c.Completion})
+				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: sent[i].roleOnce(), ToolCalls: calls}}}))
 			}
+			sent[i].ends = true
 			q.sendMore(s, events, i, &sent[i], q.viewOf(i).Message(c), &c)
 		}
 		if q.StreamOptions.IncludeUsage {
@@ -141,33 +159,41 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	})
 }
 
-// sendMore sends what the client does not have yet of a reply's thinking and text. whole is the reply
-// once it has ended; nil until then.
-func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Message, m trinity.Message, whole *Reply) {
+// progress is how much of a reply the client has.
+type progress struct {
+	trinity.Message
+	logged
+	ends bool // the next event is the last
+}
+
+// sendMore sends what the client does not have yet of a reply's thinking and text, and the
+// log-probabilities of the tokens so far. Those of an echoed prompt are known at the end alone.
+func (q *request) sendMore(s *Server, e *events, choice int, sent *progress, m trinity.Message, so *Reply) {
 	thought, _ := strings.CutPrefix(m.Reasoning, sent.Reasoning)
 	text, _ := strings.CutPrefix(m.Content, sent.Content)
-	if thought == "" && text == "" && whole == nil {
+	if thought == "" && text == "" && !sent.ends {
 		return
 	}
 	c := wire.Choice{Index: choice}
-	if whole != nil {
-		c.FinishReason = q.finish(*whole)
-		if q.logprobs {
-			c.Logprobs = q.logprobsOf(s, choice, whole.Completion)
-		}
-		q.addIDs(s, &c, *whole)
+	if q.logprobs && (q.Echo && sent.ends || !q.Echo && len(so.Tokens) > sent.tokens) {
+		c.Logprobs = q.logprobsOf(s, choice, &so.Completion, &sent.logged)
+	}
+	if sent.ends {
+		c.FinishReason = q.finish(*so)
+		c.SampledFrom = sampledFrom(*so)
+		q.addIDs(s, &c, *so)
 	}
 	if q.as == plain {
-		if roleOnce(sent) != "" {
+		if sent.roleOnce() != "" {
 			text = q.echoed(choice) + text
 		}
 		c.Text = &text
 	} else {
-		c.Delta = &wire.Message{Role: roleOnce(sent), ReasoningContent: thought, Content: text}
+		c.Delta = &wire.Message{Role: sent.roleOnce(), ReasoningContent: thought, Content: text}
 	}
 	sent.Reasoning, sent.Content = m.Reasoning, m.Content
 	more := q.response(s, []wire.Choice{c})
-	if whole != nil && q.ReturnTokenIDs {
+	if sent.ends && q.ReturnTokenIDs {
 		more.PromptTokenIDs = q.call.Prompt
 	}
 	e.send(more)
@@ -175,7 +201,7 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Messa
 
 // roleOnce returns the role for the first event of a reply, and "" for later ones: clients join what the
 // events say.
-func roleOnce(sent *trinity.Message) string {
+func (sent *progress) roleOnce() string {
 	if sent.Role != "" {
 		return ""
 	}

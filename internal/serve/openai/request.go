@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
@@ -33,6 +35,8 @@ type request struct {
 	most     []int // tokens of a reply to each prompt
 	limits   Defaults
 	logprobs bool
+	likely   int          // likely tokens at each place of a reply
+	spent    atomic.Int64 // tokens of replies that best_of has left out
 }
 
 // Limits of a request. All requests share the loop that samples, which looks for stop strings at
@@ -87,12 +91,12 @@ func (q *request) readLogprobs() error {
 	case text == "" || text == "null" || text == "false":
 	case q.as == chat && text == "true":
 		q.logprobs = true
-	case q.as == plain && json.Unmarshal(q.Logprobs, &q.params.TopLogprobs) == nil:
+	case q.as == plain && json.Unmarshal(q.Logprobs, &q.likely) == nil:
 		q.logprobs = true
 	default:
 		return Bad("logprobs", "want true or false in a chat, a number of tokens in a completion")
 	}
-	switch n := q.params.TopLogprobs; {
+	switch n := q.likely; {
 	case n < 0 || n > trinity.MaxTopLogprobs:
 		return Bad("logprobs", "logprobs is %d; want 0 to %d", n, trinity.MaxTopLogprobs)
 	case top != 0 && q.as == plain:
@@ -102,7 +106,24 @@ func (q *request) readLogprobs() error {
 	case top < 0 || top > trinity.MaxTopLogprobs:
 		return Bad("top_logprobs", "top_logprobs is %d; want 0 to %d", top, trinity.MaxTopLogprobs)
 	case q.as == chat:
-		q.params.TopLogprobs = top
+		q.likely = top
+	}
+	q.params.TopLogprobs, q.params.ScorePrompt = q.likely, q.Echo && q.logprobs
+	return q.readPromptLogprobs()
+}
+
+// readPromptLogprobs reads how many likely tokens the client wants at each place of the prompt.
+func (q *request) readPromptLogprobs() error {
+	switch n := q.PromptLogprobs; {
+	case n == nil:
+	case !q.limits.Scores:
+		return Bad("prompt_logprobs", "the endpoint of a rollout scores no prompts: leave it out")
+	case *n < 0 || *n > trinity.MaxTopLogprobs:
+		return Bad("prompt_logprobs", "prompt_logprobs is %d; want 0 to %d", *n, trinity.MaxTopLogprobs)
+	case q.Stream:
+		return Bad("prompt_logprobs", "it is not supported in a stream")
+	default:
+		q.params.TopLogprobs, q.params.ScorePrompt = max(q.likely, *n), true
 	}
 	return nil
 }
@@ -130,6 +151,7 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 			return err
 		}
 		q.prompts = [][]int32{q.call.Prompt}
+		q.call = q.several([]*Call{q.call})
 		if q.call.Prompt == nil {
 			return nil
 		}
@@ -204,7 +226,7 @@ func (q *request) readParams(s *Server) error {
 	case p.Seed == 0:
 		p.Seed = rand.Uint64()
 	}
-	if err := q.readStop(); err != nil {
+	if err := cmp.Or(q.readStop(), q.readPenalties(s.VocabSize)); err != nil {
 		return err
 	}
 	if err := CheckSampling(p, q.TopP); err != nil {
@@ -213,10 +235,14 @@ func (q *request) readParams(s *Server) error {
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
 		return Bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
-	case p.N*len(q.prompts) > maxChoices:
-		return Bad("prompt", "%d prompts of %d replies each; want at most %d replies", len(q.prompts), p.N, maxChoices)
-	case q.BestOf != nil && *q.BestOf > p.N:
-		return Bad("best_of", "best_of is %d and n is %d: the server returns all that it samples", *q.BestOf, p.N)
+	case q.samples()*len(q.prompts) > maxChoices:
+		return Bad("prompt", "%d prompts of %d replies each; want at most %d replies", len(q.prompts), q.samples(), maxChoices)
+	case q.samples() > p.N && (q.as == chat || !q.limits.Scores):
+		return Bad("best_of", "best_of is %d and n is %d: only a completion of a served model chooses among replies", *q.BestOf, p.N)
+	case q.samples() > p.N && q.Stream:
+		return Bad("best_of", "best_of is %d and n is %d: a stream cannot choose among replies", *q.BestOf, p.N)
+	case q.BestOf != nil && *q.BestOf != 0 && *q.BestOf < p.N:
+		return Bad("best_of", "best_of is %d and n is %d: it is at least n", *q.BestOf, p.N)
 	case q.RepetitionPenalty != nil && *q.RepetitionPenalty <= 0 || p.RepetitionPenalty > 100:
 		return Bad("repetition_penalty", "repetition_penalty is %v; want more than 0, up to 100", p.RepetitionPenalty)
 	case len(q.StopTokenIDs) > maxStopTokens:
@@ -239,6 +265,46 @@ func (q *request) readParams(s *Server) error {
 	}
 	p.MaxTokens = q.most[0]
 	return nil
+}
+
+// maxBias bounds the entries of logit_bias.
+const maxBias = 1024
+
+// readPenalties reads what is added to logits.
+func (q *request) readPenalties(vocab int) error {
+	p := &q.params
+	p.PresencePenalty, p.FrequencyPenalty = q.PresencePenalty, q.FrequencyPenalty
+	switch {
+	case p.PresencePenalty < -2 || p.PresencePenalty > 2:
+		return Bad("presence_penalty", "presence_penalty is %v; want -2 to 2", p.PresencePenalty)
+	case p.FrequencyPenalty < -2 || p.FrequencyPenalty > 2:
+		return Bad("frequency_penalty", "frequency_penalty is %v; want -2 to 2", p.FrequencyPenalty)
+	case len(q.LogitBias) > maxBias:
+		return Bad("logit_bias", "logit_bias has %d tokens; want at most %d", len(q.LogitBias), maxBias)
+	}
+	p.LogitBias = nil
+	for key, bias := range q.LogitBias {
+		switch id, err := strconv.ParseInt(key, 10, 32); {
+		case err != nil || id < 0 || id >= int64(vocab):
+			return Bad("logit_bias", "logit_bias has the key %q; want a token id, 0 to %d", key[:min(len(key), maxShown)], vocab-1)
+		case bias < -100 || bias > 100:
+			return Bad("logit_bias", "logit_bias of token %s is %v; want -100 to 100", key, bias)
+		default:
+			if p.LogitBias == nil {
+				p.LogitBias = map[int32]float32{}
+			}
+			p.LogitBias[int32(id)] = bias
+		}
+	}
+	return nil
+}
+
+// samples returns how many replies to a prompt are sampled.
+func (q *request) samples() int {
+	if q.BestOf == nil {
+		return q.params.N
+	}
+	return max(*q.BestOf, q.params.N)
 }
 
 // CheckSampling refuses sampling parameters that are out of range, of which the request asks for topP.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,11 +23,12 @@ type Server struct {
 	// Model returns the model that answers a request with this body, which asks for it by this name.
 	Model     func(r *http.Request, body []byte, name string) (Model, error)
 	Renderer  trinity.Renderer
-	VocabSize int           // token ids are below it
-	Timeout   time.Duration // of one request
-	Token     string        // that every request must bear; "" demands none
-	Waiting   int           // requests in flight at most; further ones get status 429
-	Say       func(string)  // receives a line about what requests ask for without effect, and about the first malformed call
+	Adapters  func() []string // further names, of adapters of the model; nil for none
+	VocabSize int             // token ids are below it
+	Timeout   time.Duration   // of one request
+	Token     string          // that every request must bear; "" demands none
+	Waiting   int             // requests in flight at most; further ones get status 429
+	Say       func(string)    // receives a line about what requests ask for without effect, and about the first malformed call
 
 	malformed sync.Once // guards the line about a malformed call
 	said      notices
@@ -121,8 +123,39 @@ func Fail(w http.ResponseWriter, err error) {
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	model := wire.Model{ID: s.Name, Object: "model", OwnedBy: "trinity"}
-	web.WriteJSON(w, http.StatusOK, wire.Models{Object: "list", Data: []wire.Model{model}})
+	list := wire.Models{Object: "list"}
+	for _, name := range append([]string{s.Name}, s.adapters()...) {
+		list.Data = append(list.Data, wire.Model{ID: name, Object: "model", OwnedBy: "trinity"})
+	}
+	web.WriteJSON(w, http.StatusOK, list)
+}
+
+func (s *Server) adapters() []string {
+	if s.Adapters == nil {
+		return nil
+	}
+	return s.Adapters()
+}
+
+// named returns the name of the model that answers a request for one by this name.
+func (s *Server) named(asked string) string {
+	if slices.Contains(s.adapters(), asked) {
+		return asked
+	}
+	return s.Name
+}
+
+// Enter counts a request in flight until leave is called. It is an error if there are Waiting already.
+func (s *Server) Enter() (leave func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	default:
+		return nil, &Problem{
+			Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded",
+			Message: fmt.Sprintf("%d requests are in flight already: try again later", s.Waiting),
+		}
+	}
 }
 
 // complete answers a request, with or without streaming.
@@ -132,16 +165,12 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 		Fail(w, &Problem{Status: status, Message: err.Error()})
 		return
 	}
-	select { // only now: a slow client holds no slot
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
-		Fail(w, &Problem{
-			Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded",
-			Message: fmt.Sprintf("%d requests are in flight already: try again later", s.Waiting),
-		})
+	leave, err := s.Enter() // only now: a slow client holds no slot
+	if err != nil {
+		Fail(w, err)
 		return
 	}
+	defer leave()
 	q, err := s.parse(r, data, as)
 	if err != nil {
 		Fail(w, err)

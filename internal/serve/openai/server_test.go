@@ -43,7 +43,7 @@ func (l *letters) Sample(ctx context.Context, _ trinity.Prompt, p trinity.Sampli
 				c.TopLogprobs = append(c.TopLogprobs, top[:min(p.TopLogprobs, len(top))])
 			}
 			if p.OnToken != nil {
-				p.OnToken(i, int32(b))
+				p.OnToken(i, c.At(len(c.Tokens)-1))
 			}
 		}
 		c.FinishReason, c.Versions = "stop", [2]int64{3, 4}
@@ -156,9 +156,10 @@ func TestServerReplies(t *testing.T) {
 		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":1,"return_tokens_as_token_ids":true}`,
 			`"token":"token_id:97","top_logprobs":[{"logprob":-0.25,"token":"token_id:122"}]`},
 		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":1,"stream":true}`,
-			`"finish_reason":"stop","index":0,"logprobs":{"content":[{"logprob":-0.5,"token":"a","top_logprobs":[{"logprob":-0.25,"token":"z"}]},`},
+			`"delta":{"content":"a","role":"assistant"},"finish_reason":null,"index":0,"logprobs":{"content":[{"logprob":-0.5,"token":"a",` +
+				`"top_logprobs":[{"logprob":-0.25,"token":"z"}]}]}`},
 		{plainPath, `{"prompt":"hi","logprobs":3}`, `"top_logprobs":[{"a":-0.5,"z":-0.25,"�":-1},`},
-		{plainPath, `{"prompt":"hi","logprobs":1,"stream":true}`, `"top_logprobs":[{"a":-0.5,"z":-0.25},`},
+		{plainPath, `{"prompt":"hi","logprobs":1,"stream":true}`, `"top_logprobs":[{"a":-0.5,"z":-0.25}]}`},
 		{plainPath, `{"prompt":"hi","logprobs":0}`, `"tokens":["a","�","�","c","!",""]}`},
 		{plainPath, `{"prompt":[104,105],"logprobs":1,"return_token_ids":true}`, `"token_logprobs":[-0.5,-0.5,-0.5,-0.5,-0.5,-0.5]`},
 		{plainPath, `{"prompt":"hi","logprobs":0,"return_tokens_as_token_ids":true}`, `"tokens":["token_id:97",`},
@@ -238,7 +239,12 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		{plainPath, "t", `{"prompt":"x","repetition_penalty":0}`, 400, `"repetition_penalty"`},
 		{plainPath, "t", `{"prompt":"x","repetition_penalty":1e6}`, 400, `"repetition_penalty"`},
 		{plainPath, "t", `{"prompt":"x","seed":18446744073709551616}`, 400, `"seed"`},
-		{plainPath, "t", `{"prompt":"x","best_of":3,"n":2}`, 400, `"best_of"`},
+		{plainPath, "t", `{"prompt":"x","best_of":3,"n":2,"stream":true}`, 400, `"best_of"`},
+		{plainPath, "t", `{"prompt":"x","best_of":2,"n":3}`, 400, `"best_of"`},
+		{plainPath, "t", `{"prompt":"x","best_of":200}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":"x","prompt_logprobs":21}`, 400, `"prompt_logprobs"`},
+		{plainPath, "t", `{"prompt":"x","prompt_logprobs":1,"stream":true}`, 400, `"prompt_logprobs"`},
+		{plainPath, "t", `{"prompt":"xy","prompt_logprobs":1}`, 400, `"prompt_logprobs"`},
 		{plainPath, "t", `{"prompt":"x","stop":[` + strings.Repeat(`"a",`, 32) + `"a"]}`, 400, `"stop"`},
 		{plainPath, "t", `{"prompt":"x","stop":"` + strings.Repeat("a", 257) + `"}`, 400, `"stop"`},
 		{plainPath, "t", `{"prompt":"x","stop_token_ids":[` + strings.Repeat(`7,`, 1024) + `7]}`, 400, `"stop_token_ids"`},
@@ -270,7 +276,6 @@ func TestServerRefusesWhatItCannotDo(t *testing.T) {
 	for key, values := range map[string][2][]string{ // refused, taken
 		"response_format":      {{`{"type":"json_object"}`, `{"type":"json_schema","json_schema":{}}`}, {`null`, `{}`, `{ "type": "text" }`}},
 		"tool_choice":          {{`"required"`, `{"type":"function","function":{"name":"f"}}`}, {`null`, `"auto"`, `"none"`}},
-		"logit_bias":           {{`{"50256":-100}`}, {`null`, `{}`}},
 		"functions":            {{`[{"name":"f"}]`}, {`null`, `[]`}},
 		"function_call":        {{`{"name":"f"}`}, {`null`, `"auto"`, `"none"`}},
 		"suffix":               {{`"end"`}, {`null`, `""`}},
@@ -284,8 +289,9 @@ func TestServerRefusesWhatItCannotDo(t *testing.T) {
 		"json_schema":          {{`{"type":"object"}`, `{}`}, {`null`}},
 		"web_search_options":   {{`{"search_context_size":"low"}`, `{}`}, {`null`}},
 		"chat_template_kwargs": {{`{"enable_thinking":false}`}, {`null`, `{}`}},
-		"presence_penalty":     {{`0.5`}, {`null`, `0`, `0.0`}},
-		"frequency_penalty":    {{`-1`}, {`null`, `0e1`}},
+		"presence_penalty":     {{`2.5`, `"x"`}, {`null`, `0`, `0.0`, `0.5`}},
+		"frequency_penalty":    {{`-3`, `1e99`}, {`null`, `0e1`, `-1`}},
+		"logit_bias":           {{`{"256":1}`, `{"-1":1}`, `{"a":1}`, `{"1":101}`}, {`null`, `{}`, `{"97":-100,"98":5}`}},
 		"top_logprobs":         {{`2`}, {`null`, `0`}},
 		"echo":                 {{`true`}, {`null`, `false`}},
 		"modalities":           {{`["audio"]`}, {`null`, `["text"]`}},

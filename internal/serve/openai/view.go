@@ -114,7 +114,7 @@ func (v View) cut(text string) (before, stop string) {
 // piece is a sampled token of a choice.
 type piece struct {
 	choice int
-	token  int32
+	trinity.Sampled
 }
 
 // pieces are tokens on their way to the client. Adding never blocks, and thousands of streams do not
@@ -148,24 +148,29 @@ func (p *pieces) take() []piece {
 const steps = 256
 
 // Follow samples the replies to a request of p.N replies. Each time that a reply has grown by a token,
-// and by its 256th part if it is long, grown gets all its tokens so far, in the caller's goroutine.
-func (c *Call) Follow(ctx context.Context, p trinity.SamplingParams, grown func(choice int, tokens []int32)) (out []Reply, err error) {
+// and by its 256th part if it is long, grown gets all of it so far, in the caller's goroutine.
+func (c *Call) Follow(
+	ctx context.Context, p trinity.SamplingParams, grown func(choice int, so *trinity.Completion),
+) (out []Reply, err error) {
 	pieces := &pieces{more: make(chan struct{}, 1)}
-	p.OnToken = func(i int, token int32) { pieces.add(piece{i, token}) }
+	p.OnToken = func(i int, s trinity.Sampled) { pieces.add(piece{i, s}) }
 	go func() {
 		defer close(pieces.more)
 		out, err = c.Sample(ctx, p)
 	}()
 	choices := p.N * (1 + c.others)
-	tokens, seen := make([][]int32, choices), make([]int, choices)
+	replies, seen := make([]trinity.Completion, choices), make([]int, choices)
 	for range pieces.more {
 		for _, next := range pieces.take() {
-			all := append(tokens[next.choice], next.token)
-			if n := len(all); n-seen[next.choice] > n/steps {
-				grown(next.choice, all)
+			so := &replies[next.choice]
+			so.Tokens, so.Logprobs = append(so.Tokens, next.Token), append(so.Logprobs, next.Logprob)
+			if next.Top != nil {
+				so.TopLogprobs = append(so.TopLogprobs, next.Top)
+			}
+			if n := len(so.Tokens); n-seen[next.choice] > n/steps {
+				grown(next.choice, so)
 				seen[next.choice] = n
 			}
-			tokens[next.choice] = all
 		}
 	}
 	return out, err

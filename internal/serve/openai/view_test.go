@@ -12,12 +12,13 @@ func TestStreamsLookSeldomAtLongReplies(t *testing.T) {
 	looks := func(n int) (count int) {
 		call := &Call{Sample: func(_ context.Context, p trinity.SamplingParams) ([]Reply, error) {
 			for range n {
-				p.OnToken(0, 7)
+				p.OnToken(0, trinity.Sampled{Token: 7})
 			}
 			return make([]Reply, 1), nil
 		}}
 		last := 0
-		_, err := call.Follow(t.Context(), trinity.SamplingParams{N: 1}, func(_ int, tokens []int32) {
+		_, err := call.Follow(t.Context(), trinity.SamplingParams{N: 1}, func(_ int, so *trinity.Completion) {
+			tokens := so.Tokens
 			if len(tokens) <= last {
 				t.Errorf("%d tokens after %d", len(tokens), last)
 			}

@@ -176,6 +176,9 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 		return nil, err
 	}
 	p, err := x.params(in, prompt)
+	if err == nil {
+		err = x.scoring(in, prompt, p)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -208,11 +211,8 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 	if p.ScorePrompt && len(scores.Logprobs) != len(prompt)-1 {
 		return nil, errors.New("the sampler of this service gives no log-probabilities of a prompt")
 	}
-	if in.PromptLogprobs {
-		out.PromptLogprobs = append([]float32{float32(math.NaN())}, scores.Logprobs...)
-	}
-	if in.TopPromptLogprobs > 0 {
-		out.PromptTop = top(append([][]trinity.TokenLogprob{nil}, scores.TopLogprobs...), in.TopPromptLogprobs)
+	if p.ScorePrompt {
+		addScores(out, in, scores)
 	}
 	return out, nil
 }
@@ -235,19 +235,11 @@ func top(of [][]trinity.TokenLogprob, k int) *tinker.Top {
 // params returns how to sample, checked.
 func (x *sampler) params(in *tinker.Sample, prompt []int32) (*trinity.SamplingParams, error) {
 	b, q := x.base, &in.Params
-	for _, c := range []struct {
-		isGiven bool
-		name    string
-	}{
-		{in.PromptTargets != nil, "target_prompt_logprobs"}, {in.PromptAlternatives != 0, "prompt_alt_tokens_k"},
-		{in.PromptLogprobsLast != nil, "prompt_logprobs_last_n"}, {in.RecordStabilityInfo, "record_stability_info"},
-	} {
-		if c.isGiven {
-			return nil, fmt.Errorf("%s is not in this version", c.name)
-		}
+	if in.RecordStabilityInfo {
+		return nil, errors.New("record_stability_info is not in this version")
 	}
 	most := b.MaxLen - 1
-	if in.PromptLogprobs { // also of a sequence that has reached the limit
+	if in.PromptLogprobs || in.PromptTargets != nil { // also of a sequence that has reached the limit
 		most = b.MaxScored - 1
 	}
 	if len(prompt) == 0 || len(prompt) > most {
@@ -259,7 +251,6 @@ func (x *sampler) params(in *tinker.Sample, prompt []int32) (*trinity.SamplingPa
 	p := &trinity.SamplingParams{
 		N: in.NumSamples, Temperature: value(q.Temperature, 1), TopK: value(q.TopK, -1), TopP: value(q.TopP, 1), MaxTokens: value(q.MaxTokens, 0),
 		Seed: rand.Uint64(), TopLogprobs: max(in.TopPromptLogprobs, in.TopSampleLogprobs),
-		ScorePrompt: in.PromptLogprobs || in.TopPromptLogprobs > 0,
 	}
 	if q.Seed != nil {
 		p.Seed = uint64(*q.Seed)

@@ -11,21 +11,22 @@ import (
 // Request is the body of POST /v1/chat/completions and /v1/completions. A client does not send zero
 // fields.
 type Request struct {
-	BestOf              *int              `json:"best_of,omitzero"`
-	Echo                bool              `json:"echo,omitzero"`
-	FrequencyPenalty    float64           `json:"frequency_penalty,omitzero"`
-	Logprobs            json.RawMessage   `json:"logprobs,omitzero"` // true or false in a chat, a number otherwise
-	MaxCompletionTokens *int              `json:"max_completion_tokens,omitzero"`
-	MaxTokens           *int              `json:"max_tokens,omitzero"`
-	Messages            []trinity.Message `json:"messages,omitzero"`
-	Model               string            `json:"model,omitzero"`
-	N                   *int              `json:"n,omitzero"`
-	ParallelToolCalls   *bool             `json:"parallel_tool_calls,omitzero"`
-	PresencePenalty     float64           `json:"presence_penalty,omitzero"`
-	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids, or a list of them
-	Seed                *int64            `json:"seed,omitzero"`
-	Stop                json.RawMessage   `json:"stop,omitzero"` // one text or a list of texts
-	Stream              bool              `json:"stream,omitzero"`
+	BestOf              *int               `json:"best_of,omitzero"`
+	Echo                bool               `json:"echo,omitzero"`
+	FrequencyPenalty    float32            `json:"frequency_penalty,omitzero"`
+	LogitBias           map[string]float32 `json:"logit_bias,omitzero"` // by token id
+	Logprobs            json.RawMessage    `json:"logprobs,omitzero"`   // true or false in a chat, a number otherwise
+	MaxCompletionTokens *int               `json:"max_completion_tokens,omitzero"`
+	MaxTokens           *int               `json:"max_tokens,omitzero"`
+	Messages            []trinity.Message  `json:"messages,omitzero"`
+	Model               string             `json:"model,omitzero"`
+	N                   *int               `json:"n,omitzero"`
+	ParallelToolCalls   *bool              `json:"parallel_tool_calls,omitzero"`
+	PresencePenalty     float32            `json:"presence_penalty,omitzero"`
+	Prompt              json.RawMessage    `json:"prompt,omitzero"` // text or token ids, or a list of them
+	Seed                *int64             `json:"seed,omitzero"`
+	Stop                json.RawMessage    `json:"stop,omitzero"` // one text or a list of texts
+	Stream              bool               `json:"stream,omitzero"`
 	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options,omitzero"`
@@ -55,13 +56,15 @@ type Extensions struct {
 
 // Response is the reply to a request, or one event of a stream.
 type Response struct {
-	Choices        []Choice `json:"choices"`
-	Created        int64    `json:"created"` // seconds since 1970
-	ID             string   `json:"id"`
-	Model          string   `json:"model"`
-	Object         string   `json:"object"`
-	PromptTokenIDs []int32  `json:"prompt_token_ids,omitzero"`
-	Usage          *Usage   `json:"usage,omitempty"`
+	Choices []Choice `json:"choices"`
+	Created int64    `json:"created"` // seconds since 1970
+	ID      string   `json:"id"`
+	Model   string   `json:"model"`
+	Object  string   `json:"object"`
+	// PromptLogprobs are those of a chat: see [Choice].
+	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
+	PromptTokenIDs []int32                    `json:"prompt_token_ids,omitzero"`
+	Usage          *Usage                     `json:"usage,omitempty"`
 }
 
 // Choice is one completion, or the next part of it in a stream. A reply sets one of Delta, Message
@@ -72,10 +75,11 @@ type Choice struct {
 	Index        int       `json:"index"`
 	Logprobs     *Logprobs `json:"logprobs"`
 	Message      *Message  `json:"message,omitempty"` // of a chat
-	// PromptLogprobs is an extension of vLLM: for each token of the prompt its entry and the entry of
-	// the most likely token, by token id.
+	// PromptLogprobs is an extension of vLLM: for each token of the prompt its entry and the entries of
+	// the most likely tokens, by token id. The first token has none.
 	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
-	Recorded       *Recorded                  `json:"recorded,omitempty"` // beside TokenIDs, if a rollout records the reply
+	Recorded       *Recorded                  `json:"recorded,omitempty"`    // beside TokenIDs, if a rollout records the reply
+	SampledFrom    string                     `json:"sampled_from,omitzero"` // constrained: a penalty or a bias has changed the distribution
 	SGLang         *SGLang                    `json:"sglext,omitzero"`
 	Text           *string                    `json:"text,omitempty"` // of a plain completion
 	TokenIDs       []int32                    `json:"token_ids,omitzero"`
@@ -134,8 +138,9 @@ type TokenLogprob struct {
 // PromptLogprob is the log-probability of a token at a position of the prompt, in nats. The most
 // likely token has rank 1.
 type PromptLogprob struct {
-	Logprob *float32 `json:"logprob"` // nil if the server has computed none
-	Rank    int      `json:"rank"`
+	DecodedToken string   `json:"decoded_token,omitzero"`
+	Logprob      *float32 `json:"logprob"` // nil if the server has computed none
+	Rank         *int     `json:"rank"`    // nil if the server does not know it
 }
 
 // SGLang is what SGLang adds to a choice.

@@ -128,21 +128,21 @@ type CreateSampler struct {
 
 // Sample asks for continuations of a prompt.
 type Sample struct {
-	NumSamples          int             `json:"num_samples"`
-	Prompt              Prompt          `json:"prompt"`
-	Params              SamplingParams  `json:"sampling_params"`
-	SamplingSessionID   string          `json:"sampling_session_id,omitempty"`
-	SeqID               *int64          `json:"seq_id,omitempty"`
-	PromptLogprobs      bool            `json:"prompt_logprobs"`
-	TopPromptLogprobs   int             `json:"topk_prompt_logprobs"`
-	TopSampleLogprobs   int             `json:"topk_sample_logprobs"`
-	PromptTargets       json.RawMessage `json:"target_prompt_logprobs,omitempty"`
-	PromptAlternatives  int             `json:"prompt_alt_tokens_k,omitempty"`
-	PromptLogprobsLast  *int            `json:"prompt_logprobs_last_n,omitempty"`
-	RecordStabilityInfo bool            `json:"record_stability_info,omitempty"`
-	BaseModel           string          `json:"base_model,omitempty"`
-	ModelPath           string          `json:"model_path,omitempty"`
-	Type                string          `json:"type"`
+	NumSamples          int            `json:"num_samples"`
+	Prompt              Prompt         `json:"prompt"`
+	Params              SamplingParams `json:"sampling_params"`
+	SamplingSessionID   string         `json:"sampling_session_id,omitempty"`
+	SeqID               *int64         `json:"seq_id,omitempty"`
+	PromptLogprobs      bool           `json:"prompt_logprobs"`
+	TopPromptLogprobs   int            `json:"topk_prompt_logprobs"`
+	TopSampleLogprobs   int            `json:"topk_sample_logprobs"`
+	PromptTargets       *PromptTargets `json:"target_prompt_logprobs,omitempty"`
+	PromptAlternatives  int            `json:"prompt_alt_tokens_k,omitempty"`
+	PromptLogprobsLast  *int           `json:"prompt_logprobs_last_n,omitempty"`
+	RecordStabilityInfo bool           `json:"record_stability_info,omitempty"`
+	BaseModel           string         `json:"base_model,omitempty"`
+	ModelPath           string         `json:"model_path,omitempty"`
+	Type                string         `json:"type"`
 }
 
 // Prompt is a sequence in JSON.

@@ -220,7 +220,7 @@ func TestDroppedAdapterEndsItsRequests(t *testing.T) {
 		<-dropping
 		dropped <- s.DropAdapter(ctx, "stable")
 	}()
-	p.OnToken = func(int, int32) { once.Do(func() { close(dropping) }) }
+	p.OnToken = func(int, trinity.Sampled) { once.Do(func() { close(dropping) }) }
 	if got := sample(t, s, []int32{7, 8, 9}, p); !same(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -121,7 +121,7 @@ func TestCancellation(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var running sync.Once
-	p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true, OnToken: func(int, int32) { running.Do(func() { cancel(cause) }) }}
+	p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { running.Do(func() { cancel(cause) }) }}
 	_, err := s.Sample(ctx, prompt, p)
 	if !errors.Is(err, cause) || !strings.Contains(err.Error(), "request 1 (prompt of 3 tokens, 1000 completions)") {
 		t.Errorf("cancelled while running: %v", err)
@@ -159,7 +159,7 @@ func TestCloseFailsPendingRequests(t *testing.T) {
 	started := make(chan struct{}, 100000)
 	for i := range errs {
 		wait.Go(func() {
-			p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true, OnToken: func(int, int32) { started <- struct{}{} }}
+			p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { started <- struct{}{} }}
 			_, errs[i] = s.Sample(context.Background(), trinity.Prompt{Tokens: []int32{2, int32(i)}}, p)
 		})
 	}
@@ -208,7 +208,7 @@ func TestUpdateBetweenSteps(t *testing.T) {
 	s := start(t, m, Options{})
 	updated, n := make(chan error, 1), 0
 	q := p
-	q.OnToken = func(int, int32) {
+	q.OnToken = func(int, trinity.Sampled) {
 		if n++; n == 10 {
 			go func() { updated <- s.Update(2, scaled) }()
 		}
@@ -351,10 +351,10 @@ func TestSchedulingAllocatesNothing(t *testing.T) {
 		for i, q := range s.scheduler.running {
 			s.scheduler.draws[i] = draw{sequence: q, row: i}
 		}
-		s.scheduler.drawTokens()
+		s.scheduler.drawTokens(16)
 		s.scheduler.deliver()
 	})
-	if n > 0 {
-		t.Errorf("%v allocations per step", n)
+	if head := testing.AllocsPerRun(20, func() { s.scheduler.model.head(0, 16) }); n > head {
+		t.Errorf("%v allocations per step, of them %v in the head", n, head)
 	}
 }

@@ -17,7 +17,7 @@ func smol(b *testing.B, storage kernel.Storage) *Sampler {
 	}
 	pool := kernel.NewPool(0)
 	b.Cleanup(pool.Close)
-	return start(b, open(b, path), Options{Pool: pool, Storage: storage, MaxSequences: 64, MaxTokens: 16384, MaxModelLen: 1024})
+	return start(b, open(b, path), Options{Pool: pool, Storage: storage, MaxSequences: 64, MaxTokens: 16384, MaxModelLen: 2052})
 }
 
 var storages = map[string]kernel.Storage{"f32": kernel.F32, "bf16": kernel.BF16, "int8": kernel.Int8}
@@ -50,6 +50,20 @@ func BenchmarkDecode(b *testing.B) {
 			})
 		}
 		s.Close()
+	}
+}
+
+// BenchmarkScore computes a prompt of 2,048 tokens, without and with the log-probabilities of its tokens.
+func BenchmarkScore(b *testing.B) {
+	s := smol(b, kernel.F32)
+	number := 0
+	for _, score := range []bool{false, true} {
+		b.Run(fmt.Sprintf("score=%v", score), func(b *testing.B) {
+			for range b.N {
+				number++
+				sample(b, s, question(2048, number), trinity.SamplingParams{MaxTokens: 1, ScorePrompt: score})
+			}
+		})
 	}
 }
 
@@ -97,7 +111,7 @@ func BenchmarkDraw(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for i := range b.N {
-				q.u = uniform(1, 0, i)
+				q.u = uniform(1, 0, i, ofCompletion)
 				d.draw(logits, &q)
 			}
 		})

@@ -14,14 +14,18 @@ const block = 512
 
 // query holds what a draw depends on besides the logits.
 type query struct {
-	temperature float32 // 0 is greedy
-	topK        int     // ≤ 0 means all
-	topP        float32 // ≥ 1 means all
-	minP        float32 // relative to the best probability
-	penalty     float32 // 1 means none
-	seen        []int32 // distinct tokens that the penalty applies to
-	forbidden   []int32 // tokens that must not be drawn
-	u           float64 // in [0, 1)
+	temperature float32                // 0 is greedy
+	topK        int                    // ≤ 0 means all
+	topP        float32                // ≥ 1 means all
+	minP        float32                // relative to the best probability
+	penalty     float32                // 1 means none
+	seen        []int32                // distinct tokens that the penalty applies to
+	bias        []trinity.TokenLogprob // what is added to logits
+	counts      []tally                // of the completion's tokens, for presence and frequency
+	presence    float32                // subtracted for each token that the completion has
+	frequency   float32                // and for each time that it has it
+	forbidden   []int32                // tokens that must not be drawn
+	u           float64                // in [0, 1)
 }
 
 // drawer draws tokens from rows of logits. It holds the scratch of one task and allocates nothing.
@@ -119,7 +123,9 @@ func (d *drawer) top(logits []float32, n int, temperature float32) []trinity.Tok
 	return out
 }
 
-func (q *query) altersScores() bool { return len(q.seen) > 0 || len(q.forbidden) > 0 }
+func (q *query) altersScores() bool {
+	return len(q.seen) > 0 || len(q.bias) > 0 || len(q.counts) > 0 || len(q.forbidden) > 0
+}
 
 func (q *query) truncates() bool {
 	return q.topK > 0 || q.topP < 1 || q.minP > 0
@@ -163,17 +169,24 @@ func expSum(y, x []float32, m float32) float64 {
 	return sums[0] + sums[1] + (sums[2] + sums[3])
 }
 
-// altered returns a copy of the logits, in p, with the repetition penalty of Keskar et al. 2019
-// (CTRL, §4.1; like transformers it multiplies logits below 0 and divides the others) and forbidden
-// tokens at −∞.
+// altered returns a copy of the logits, in p, with what changes them in the order of vLLM: the bias; the
+// repetition penalty of Keskar et al. 2019 (CTRL, §4.1; like transformers it multiplies logits below 0
+// and divides the others); OpenAI's frequency and presence penalties; forbidden tokens at −∞.
 func (d *drawer) altered(logits []float32, q *query) []float32 {
 	copy(d.p, logits)
+	for _, b := range q.bias {
+		d.p[b.Token] += b.Logprob
+	}
 	for _, t := range q.seen {
 		if d.p[t] < 0 {
 			d.p[t] *= q.penalty
 		} else {
 			d.p[t] /= q.penalty
 		}
+	}
+	for _, c := range q.counts {
+		d.p[c.token] -= q.frequency * float32(c.n)
+		d.p[c.token] -= q.presence
 	}
 	for _, t := range q.forbidden {
 		d.p[t] = float32(math.Inf(-1))

@@ -2,10 +2,15 @@ package sampler
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model"
 )
 
 // expected computes a query's distribution by sorting, in float64: temperature, then top-k, then
@@ -70,6 +75,43 @@ func expected(logits []float32, q query) []float64 {
 	return out
 }
 
+// The bias and the penalties change logits as they do elsewhere: testdata/record_penalties.py.
+func TestPenaltiesAgainstRecorded(t *testing.T) {
+	var cases []struct {
+		Logits, Want                    []float32
+		Prompt, Reply                   []int32
+		Bias                            map[int32]float32
+		Repetition, Presence, Frequency float32
+	}
+	data, err := os.ReadFile("testdata/penalties.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	s := &scheduler{model: &network{cfg: &model.Config{VocabSize: 40}}}
+	for i, c := range cases {
+		r := &request{prompt: c.Prompt, length: 16, params: trinity.SamplingParams{
+			RepetitionPenalty: c.Repetition, PresencePenalty: c.Presence, FrequencyPenalty: c.Frequency,
+		}}
+		for token, bias := range c.Bias {
+			r.bias = append(r.bias, trinity.TokenLogprob{Token: token, Logprob: bias})
+		}
+		q := s.newSequence(r, &prompt{})
+		for _, token := range c.Reply {
+			q.add(&draw{token: token}, 0)
+		}
+		q.prepare()
+		if got := newDrawer(40).altered(c.Logits, &q.query); !slices.Equal(got, c.Want) {
+			t.Errorf("case %d:\ngot  %v\nwant %v", i, got, c.Want)
+		}
+	}
+	if len(cases) < 20 {
+		t.Errorf("%d cases", len(cases))
+	}
+}
+
 func randomLogits(n int, spread float64) []float32 {
 	rng := rand.New(rand.NewPCG(11, uint64(n)))
 	logits := make([]float32, n)
@@ -107,7 +149,7 @@ func TestDrawDistribution(t *testing.T) {
 			want, got := expected(logits, q), make([]float64, len(logits))
 			logprobs := make([]float32, len(logits))
 			for i := range n {
-				q.u = uniform(5, 0, i)
+				q.u = uniform(5, 0, i, ofCompletion)
 				token, logprob := d.draw(logits, &q)
 				if got[token]++; got[token] == 1 {
 					checkLogprob(t, logits, q.temperature, token, logprob)

@@ -25,8 +25,8 @@ type activations struct {
 	attended  kernel.Matrix       // [R, NumHeads·HeadDim]
 	gateUp    kernel.Matrix       // [R, 2·DenseSize]
 	mixture   *mixtureActivations // nil for a model without experts
-	hidden    kernel.Matrix       // [S, H] inputs of the head
-	logits    kernel.Matrix       // [S, V]
+	hidden    kernel.Matrix       // [R, H] inputs of the head
+	logits    kernel.Matrix       // [S, V] of S rows of them
 	low       []float32           // [R, r of all maps with the same input]; grows
 }
 
@@ -79,7 +79,7 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 		qkv:      t.Matrix(rows, (cfg.NumHeads+2*cfg.NumKVHeads)*cfg.HeadDim),
 		attended: t.Matrix(rows, cfg.NumHeads*cfg.HeadDim),
 		gateUp:   t.Matrix(rows, 2*cfg.DenseSize()),
-		hidden:   t.Matrix(opts.MaxSequences, cfg.HiddenSize),
+		hidden:   t.Matrix(rows, cfg.HiddenSize),
 		logits:   t.Matrix(opts.MaxSequences, cfg.VocabSize),
 	}
 	if cfg.Mixture != nil {
@@ -183,10 +183,10 @@ func (m *network) linear(y, x kernel.Matrix, l linear) {
 	}
 }
 
-// head computes the logits of the first n rows of act.hidden.
-func (m *network) head(n int) kernel.Matrix {
-	logits := m.act.logits.RowRange(0, n)
-	kernel.MatMulPacked(m.pool, logits, m.act.hidden.RowRange(0, n), m.weights.head, false)
+// head computes the logits of rows of act.hidden, as many as act.logits has.
+func (m *network) head(from, to int) kernel.Matrix {
+	logits := m.act.logits.RowRange(0, to-from)
+	kernel.MatMulPacked(m.pool, logits, m.act.hidden.RowRange(from, to), m.weights.head, false)
 	return logits
 }
 

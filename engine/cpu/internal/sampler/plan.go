@@ -34,9 +34,6 @@ func (s *scheduler) plan() int {
 func (s *scheduler) planPrompt(p *prompt, budget int) int {
 	s.reuse(p)
 	b, first := &s.batch, p.done
-	if p.scores != nil {
-		budget = min(budget, s.scoreRoom())
-	}
 	if end := p.done + budget; end < len(p.tokens) && end/pageTokens > first/pageTokens {
 		budget -= end % pageTokens // end at a page boundary, because prefixes are found by whole pages
 	}
@@ -46,7 +43,7 @@ func (s *scheduler) planPrompt(p *prompt, budget int) int {
 		}
 		p.chain.oldest = min(p.chain.oldest, p.adapter.version)
 		row := b.add(p.adapter, p.tokens[p.done], p.done, &p.chain)
-		if p.scores != nil && p.done+1 < len(p.tokens) {
+		if p.reusable() <= 0 && p.done+1 < len(p.tokens) {
 			s.scored = append(s.scored, scored{p, p.done, len(b.heads)})
 			b.heads = append(b.heads, row)
 		}

@@ -44,15 +44,15 @@ func (s *scheduler) current(r *request) *prompt {
 
 // match advances a prompt over whole known pages and returns the number of tokens. A page is known
 // even if this step computes it, because a layer stores all keys and values of a step before it
-// reads any. A prompt whose tokens are scored needs all its rows.
+// reads any.
 func (s *scheduler) match(p *prompt) int {
-	if p.scores != nil {
-		return 0
-	}
 	before := p.done
 	for p.done%pageTokens == 0 && !p.complete() {
 		rest := p.tokens[p.done:]
 		final := len(rest) <= pageTokens
+		if p.reusable() < min(len(rest), pageTokens) {
+			break
+		}
 		n, ok := s.pages.find(p.chain.parent, rest[:min(len(rest), pageTokens)])
 		if !ok || final && !s.ends(p, n, len(rest)) {
 			break
@@ -78,11 +78,11 @@ func (s *scheduler) ends(p *prompt, n int32, tokens int) bool {
 // copySimilar copies the first tokens of a prompt's next page from a known page that begins with
 // the same tokens, and returns their number.
 func (s *scheduler) copySimilar(p *prompt) int {
-	if p.done%pageTokens != 0 || p.complete() || p.scores != nil {
+	if p.done%pageTokens != 0 || p.complete() || p.reusable() <= 0 {
 		return 0
 	}
-	rest := p.tokens[p.done:]
-	if !p.resumes {
+	rest := p.tokens[p.done:][:p.reusable()]
+	if !p.resumes && p.scores == nil {
 		rest = rest[:len(rest)-1]
 	}
 	from, common := s.pages.similar(p.chain.parent, rest[:min(len(rest), pageTokens)], s.steps)

@@ -37,7 +37,7 @@ func TestTenThousandRequestsWait(t *testing.T) {
 	s.gate.Lock()
 	for i := range queued {
 		params := p(i)
-		params.OnToken = func(int, int32) {
+		params.OnToken = func(int, trinity.Sampled) {
 			if len(begun) == 0 || begun[len(begun)-1] != i && !slices.Contains(begun[max(0, len(begun)-200):], i) {
 				begun = append(begun, i)
 			}

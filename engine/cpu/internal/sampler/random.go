@@ -19,10 +19,16 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// uniform returns the random number in [0, 1) that draws the token at a position of a completion;
-// position 0 is the first sampled token.
-func uniform(seed uint64, completion, position int) float64 {
-	counter := [4]uint32{uint32(position), uint32(completion), uint32(uint64(completion) >> 32), 0}
+// Streams of random numbers of one seed.
+const (
+	ofCompletion = iota
+	ofPrompt
+)
+
+// uniform returns the random number in [0, 1) that draws the token at a position of a completion, or of
+// draws of a prompt; position 0 is the first token.
+func uniform(seed uint64, completion, position int, stream uint32) float64 {
+	counter := [4]uint32{uint32(position), uint32(completion), uint32(uint64(completion) >> 32), stream}
 	r := philox(counter, [2]uint32{uint32(seed), uint32(seed >> 32)})
 	return float64((uint64(r[0])<<32|uint64(r[1]))>>11) * 0x1p-53
 }

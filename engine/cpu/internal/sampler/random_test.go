@@ -29,7 +29,7 @@ func TestUniformMeanAndKeys(t *testing.T) {
 	sum := 0.0
 	seen := map[float64]bool{}
 	for i := range n {
-		u := uniform(7, i%100, i/100)
+		u := uniform(7, i%100, i/100, ofCompletion)
 		if u < 0 || u >= 1 || seen[u] {
 			t.Fatalf("draw %d: %v out of [0, 1) or seen before", i, u)
 		}
@@ -39,7 +39,8 @@ func TestUniformMeanAndKeys(t *testing.T) {
 	if mean := sum / n; math.Abs(mean-0.5) > 4*math.Sqrt(1.0/12/n) {
 		t.Errorf("mean of %d draws is %v", n, mean)
 	}
-	if uniform(1, 0, 0) == uniform(2, 0, 0) || uniform(1, 0, 0) == uniform(1<<32|1, 0, 0) {
+	if uniform(1, 0, 0, ofCompletion) == uniform(2, 0, 0, ofCompletion) || uniform(1, 0, 0, ofCompletion) == uniform(1<<32|1, 0, 0, ofCompletion) ||
+		uniform(1, 0, 0, ofCompletion) == uniform(1, 0, 0, ofPrompt) {
 		t.Error("the seed's halves do not both count")
 	}
 }

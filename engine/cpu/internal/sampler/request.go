@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,9 +23,10 @@ type request struct {
 	hash    uint64
 	params  trinity.SamplingParams
 	adapter *adapter
-	length  int     // most tokens of a completion
-	stops   []int32 // tokens that end a completion
-	tail    int     // number of last tokens whose text may hold a stop string
+	length  int                    // most tokens of a completion
+	stops   []int32                // tokens that end a completion
+	bias    []trinity.TokenLogprob // params.LogitBias, by token
+	tail    int                    // number of last tokens whose text may hold a stop string
 
 	admitted  int // completions that have become sequences
 	remaining int // completions that are not done
@@ -73,8 +75,15 @@ func (s *Sampler) newRequest(tokens []int32, p trinity.SamplingParams) (*request
 		return nil, fmt.Errorf("sampler: a prompt of %d tokens and a completion of up to %d need %d pages of %d tokens, of a K/V cache of %d: "+
 			"lower the request's MaxTokens or raise the sampler's, which is %d", len(tokens), r.length, need, pageTokens, have, s.opts.MaxTokens)
 	}
-	if p.ScorePrompt {
-		r.scores = newScores(len(tokens)-1, p.TopLogprobs)
+	r.params.PromptTargets = slices.Clone(p.PromptTargets)
+	if r.scores, err = newScores(r.prompt, &r.params, s.cfg.VocabSize); err != nil {
+		return nil, err
+	}
+	for _, token := range slices.Sorted(maps.Keys(p.LogitBias)) {
+		if token < 0 || int(token) >= s.cfg.VocabSize {
+			return nil, fmt.Errorf("sampler: logit_bias of token %d; expected 0 to %d", token, s.cfg.VocabSize-1)
+		}
+		r.bias = append(r.bias, trinity.TokenLogprob{Token: token, Logprob: p.LogitBias[token]})
 	}
 	r.stops = stopTokens(p, s.cfg.EOS, s.cfg.VocabSize)
 	for _, stop := range p.Stop {
@@ -123,6 +132,11 @@ func checkParams(p trinity.SamplingParams) error {
 	demand(p.TopP > 0 && p.TopP <= 1, "top_p is %v; expected above 0, at most 1", p.TopP)
 	demand(p.MinP >= 0 && p.MinP <= 1, "min_p is %v; expected 0 to 1", p.MinP)
 	demand(p.RepetitionPenalty > 0 && p.RepetitionPenalty <= 1e4, "repetition_penalty is %v; expected above 0, at most 10000", p.RepetitionPenalty)
+	demand(p.PresencePenalty >= -2 && p.PresencePenalty <= 2, "presence_penalty is %v; expected -2 to 2", p.PresencePenalty)
+	demand(p.FrequencyPenalty >= -2 && p.FrequencyPenalty <= 2, "frequency_penalty is %v; expected -2 to 2", p.FrequencyPenalty)
+	for token, bias := range p.LogitBias {
+		demand(bias >= -100 && bias <= 100, "logit_bias of token %d is %v; expected -100 to 100", token, bias)
+	}
 	demand(p.MaxTokens >= 0, "max_tokens is %d; expected 0 (no limit) or more", p.MaxTokens)
 	demand(p.MinTokens >= 0, "min_tokens is %d; expected 0 or more", p.MinTokens)
 	const most = trinity.MaxTopLogprobs

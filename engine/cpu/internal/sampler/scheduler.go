@@ -27,8 +27,9 @@ type scheduler struct {
 	fresh     []*prompt // prompts that this step completes, in the order of their rows in batch.heads
 	draws     []draw
 	scored    []scored
-	answered  []*request // requests that this step completes
-	logits    kernel.Matrix
+	answered  []*request    // requests that this step completes
+	logits    kernel.Matrix // of the hidden states from firstRow on
+	firstRow  int
 	drawers   []*drawer
 	drawTask  func(task int)
 	scoreTask func(task int)
@@ -37,7 +38,7 @@ type scheduler struct {
 // draw is one token that a step draws.
 type draw struct {
 	sequence *sequence
-	row      int // of the logits
+	row      int // of the step's hidden states
 	token    int32
 	logprob  float32
 	top      []trinity.TokenLogprob // as many as the request wants
@@ -51,7 +52,10 @@ func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
 	s.drawTask = func(task int) {
 		for i := task; i < len(s.draws); i += len(s.drawers) {
 			d := &s.draws[i]
-			row, query := s.logits.Row(d.row), &d.sequence.query
+			row, query := s.logitsOf(d.row), &d.sequence.query
+			if row == nil {
+				continue
+			}
 			d.token, d.logprob = s.drawers[task].draw(row, query)
 			if n := d.sequence.request.params.TopLogprobs; n > 0 && d.token >= 0 {
 				d.top = s.drawers[task].top(row, n, query.temperature)
@@ -60,7 +64,9 @@ func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
 	}
 	s.scoreTask = func(task int) {
 		for i := task; i < len(s.scored); i += len(s.drawers) {
-			s.scored[i].write(s.drawers[task], s.logits)
+			if row := s.logitsOf(s.scored[i].row); row != nil {
+				s.scored[i].write(s.drawers[task], row)
+			}
 		}
 	}
 	return s
@@ -76,8 +82,7 @@ func (s *scheduler) step() {
 	s.admit()
 	prefilled := s.plan()
 	s.model.forward(&s.batch)
-	s.keepHidden()
-	sampled := s.drawTokens()
+	sampled := s.drawTokens(s.keepHidden())
 	s.inbox.record(func(stats *Stats) {
 		stats.Steps++
 		stats.Prefilled += int64(prefilled)
@@ -98,8 +103,8 @@ func (s *scheduler) step() {
 
 // keepHidden stores the last hidden states of prompts that this step completed, for later
 // sequences. It also adds the first draws of all sequences whose prompt is complete; sequences of
-// one prompt share a row of logits.
-func (s *scheduler) keepHidden() {
+// one prompt share a row of logits. It returns the number of hidden states whose logits the step needs.
+func (s *scheduler) keepHidden() int {
 	rows := len(s.batch.heads)
 	for _, p := range s.fresh {
 		p.headStep = s.steps
@@ -117,19 +122,28 @@ func (s *scheduler) keepHidden() {
 		}
 		s.draws = append(s.draws, draw{sequence: q, row: q.prompt.headRow})
 	}
-	s.logits = kernel.Matrix{}
-	if rows > 0 {
-		s.logits = s.model.head(rows)
-	}
+	return rows
 }
 
-// drawTokens draws the step's tokens and adds them to their sequences. It returns their number.
-func (s *scheduler) drawTokens() int {
+// logitsOf returns the logits of one of the step's hidden states, nil if they are not those at hand.
+func (s *scheduler) logitsOf(row int) []float32 {
+	if row < s.firstRow || row >= s.firstRow+s.logits.Rows {
+		return nil
+	}
+	return s.logits.Row(row - s.firstRow)
+}
+
+// drawTokens draws the step's tokens and adds them to their sequences. It returns their number. The
+// logits of many rows, of prompts that are scored, are computed in parts.
+func (s *scheduler) drawTokens(rows int) int {
 	for i := range s.draws {
 		s.draws[i].sequence.prepare()
 	}
-	s.opts.Pool.Run(min(len(s.drawers), len(s.draws)), s.drawTask)
-	s.opts.Pool.Run(min(len(s.drawers), len(s.scored)), s.scoreTask)
+	for s.firstRow = 0; s.firstRow < rows; s.firstRow += s.opts.MaxSequences {
+		s.logits = s.model.head(s.firstRow, min(s.firstRow+s.opts.MaxSequences, rows))
+		s.opts.Pool.Run(min(len(s.drawers), len(s.draws)), s.drawTask)
+		s.opts.Pool.Run(min(len(s.drawers), len(s.scored)), s.scoreTask)
+	}
 	for i := range s.draws {
 		d := &s.draws[i]
 		if d.token >= 0 {
@@ -154,10 +168,11 @@ func (s *scheduler) deliver() {
 		if r.failed() {
 			continue // Sample may have returned
 		}
+		sampled := trinity.Sampled{Token: d.token, Logprob: d.logprob, Top: d.top}
 		if r.params.OnToken != nil {
-			r.params.OnToken(q.index, d.token)
+			r.params.OnToken(q.index, sampled)
 		}
-		r.params.Tell(q.index, d.token)
+		r.params.Tell(q.index, sampled)
 		if q.reason = q.finish(d.token, s.opts.Decode); q.reason != "" {
 			finished = true
 			if q.complete() {

@@ -2,7 +2,9 @@ package sampler
 
 import (
 	"context"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -60,5 +62,90 @@ func scoresOf(t *testing.T, s *Sampler, first int32) {
 	none, err := s.Sample(context.Background(), trinity.Prompt{Tokens: prompt}, trinity.SamplingParams{MaxTokens: 1})
 	if err != nil || none[0].Prompt.Logprobs != nil {
 		t.Errorf("%+v, %v", none, err)
+	}
+}
+
+// Scores from a place on, of further ids and draws have the bits of those of the whole prompt, and what
+// came before the place is not computed again.
+func TestScoresOfALaterPart(t *testing.T) {
+	s := start(t, tiny(t, "llama"), Options{MaxSequences: 3, PrefillChunk: 24})
+	prompt := make([]int32, 60)
+	for i := range prompt {
+		prompt[i] = int32(2 + i*i%19)
+	}
+	targets := make([]int32, 2*(len(prompt)-1))
+	for i := range targets {
+		targets[i] = int32(i%11) - 1
+	}
+	p := trinity.SamplingParams{
+		MaxTokens: 1, Temperature: 0.7, Seed: 5, ScorePrompt: true, TopLogprobs: 2, PromptTargets: targets, PromptDraws: 3,
+	}
+	scoresFrom := func(from int) (trinity.PromptScores, int) {
+		t.Helper()
+		p.ScoreFrom = from
+		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: prompt}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0].Prompt, out[0].Reused
+	}
+	whole, _ := scoresFrom(0)
+	for i, id := range targets {
+		at := i / 2
+		switch value := whole.Targets[i]; {
+		case id < 0 && value == value:
+			t.Errorf("target %d is none and has %v", i, value)
+		case id == prompt[at+1] && value != whole.Logprobs[at]:
+			t.Errorf("token %d has %v as a target and %v as the prompt's", id, value, whole.Logprobs[at])
+		}
+	}
+	tokens := map[int32]bool{}
+	for at, draws := range whole.Draws {
+		for _, d := range draws {
+			tokens[d.Token] = true
+			if i := slices.IndexFunc(whole.TopLogprobs[at], func(x trinity.TokenLogprob) bool { return x.Token == d.Token }); i >= 0 &&
+				whole.TopLogprobs[at][i] != d {
+				t.Errorf("%v was drawn, and is likely with %v", d, whole.TopLogprobs[at][i])
+			}
+		}
+	}
+	if len(tokens) < 5 {
+		t.Errorf("%d tokens were drawn at %d places", len(tokens), len(whole.Draws))
+	}
+	for _, from := range []int{1, 40, 48, 59} {
+		got, reused := scoresFrom(from)
+		if want := min(from, len(prompt)-1); reused < want-pageTokens || reused > want {
+			t.Errorf("from place %d: %d tokens were reused", from, reused)
+		}
+		for i := range from {
+			if got.Logprobs[i] == got.Logprobs[i] || got.TopLogprobs[i] != nil || got.Draws[i] != nil {
+				t.Errorf("from place %d: place %d has %v, %v, %v", from, i, got.Logprobs[i], got.TopLogprobs[i], got.Draws[i])
+			}
+		}
+		if !slices.Equal(got.Logprobs[from:], whole.Logprobs[from:]) || !slices.EqualFunc(got.Draws[from:], whole.Draws[from:], slices.Equal) ||
+			!slices.EqualFunc(got.TopLogprobs[from:], whole.TopLogprobs[from:], slices.Equal) {
+			t.Errorf("from place %d: %v, want %v", from, got, whole)
+		}
+		for i := 2 * from; i < len(targets); i++ {
+			if math.Float32bits(got.Targets[i]) != math.Float32bits(whole.Targets[i]) {
+				t.Errorf("from place %d: target %d has %v, want %v", from, i, got.Targets[i], whole.Targets[i])
+			}
+		}
+	}
+	checkPages(t, s)
+}
+
+func TestBadScores(t *testing.T) {
+	s := start(t, tiny(t, "llama"), Options{})
+	for want, p := range map[string]trinity.SamplingParams{
+		"need ScorePrompt":     {PromptDraws: 1},
+		"expected 0 to 2":      {ScorePrompt: true, ScoreFrom: 3},
+		"expected 0 to 20":     {ScorePrompt: true, PromptDraws: 21},
+		"expected as many":     {ScorePrompt: true, PromptTargets: []int32{1, 2, 3}},
+		"target 1 of the prom": {ScorePrompt: true, PromptTargets: []int32{-1, 1 << 30}},
+	} {
+		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3, 4, 5}}, p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", p, err, want)
+		}
 	}
 }

@@ -20,7 +20,8 @@ type sequence struct {
 	reused   int    // tokens of its prompt that needed no computing
 	reason   string // why it is finished; "" until then
 	query    query
-	seen     tokenSet // tokens under the repetition penalty; empty without one
+	seen     tokenSet      // tokens under the repetition penalty; empty without one
+	places   map[int32]int // of tokens in query.counts; nil without presence and frequency penalties
 }
 
 // newSequence returns the next completion of a request as a sequence.
@@ -34,7 +35,11 @@ func (s *scheduler) newSequence(r *request, p *prompt) *sequence {
 		tokens: slices.Grow(q.tokens[:0], r.length), logprobs: slices.Grow(q.logprobs[:0], r.length),
 		query: query{
 			temperature: r.params.Temperature, topK: r.params.TopK, topP: r.params.TopP, minP: r.params.MinP, penalty: r.params.RepetitionPenalty,
+			bias: r.bias, presence: r.params.PresencePenalty, frequency: r.params.FrequencyPenalty,
 		},
+	}
+	if q.query.presence != 0 || q.query.frequency != 0 {
+		q.places = map[int32]int{}
 	}
 	q.seen.clear()
 	if q.query.penalty != 1 {
@@ -62,7 +67,7 @@ func (q *sequence) tokensOf(page int) (tokens [pageTokens]int32) {
 
 // prepare sets the query for the next token.
 func (q *sequence) prepare() {
-	q.query.u = uniform(q.request.params.Seed, q.index, len(q.tokens))
+	q.query.u = uniform(q.request.params.Seed, q.index, len(q.tokens), ofCompletion)
 	q.query.seen = q.seen.tokens
 	q.query.forbidden = nil
 	if len(q.tokens) < q.request.params.MinTokens {
@@ -87,6 +92,21 @@ func (q *sequence) add(d *draw, version int64) {
 	if q.query.penalty != 1 {
 		q.seen.add(d.token)
 	}
+	if q.places != nil {
+		q.count(d.token)
+	}
+}
+
+// tally is how often a completion has a token.
+type tally struct{ token, n int32 }
+
+func (q *sequence) count(token int32) {
+	at, known := q.places[token]
+	if !known {
+		at = len(q.query.counts)
+		q.places[token], q.query.counts = at, append(q.query.counts, tally{token: token})
+	}
+	q.query.counts[at].n++
 }
 
 // finish returns why the completion ends with its newest token; "" if it does not end.
@@ -109,7 +129,7 @@ func (q *sequence) complete() bool {
 	r := q.request
 	r.completions[q.index] = trinity.Completion{
 		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), TopLogprobs: q.tops, FinishReason: q.reason, Versions: q.versions,
-		Reused: q.reused,
+		Reused: q.reused, Changed: r.params.Constrains(),
 	}
 	if r.scores != nil {
 		r.completions[q.index].Prompt = r.scores.PromptScores

@@ -190,10 +190,10 @@ func TestTokensAreToldOnce(t *testing.T) {
 	s := start(t, tiny(t, "llama"), Options{MaxTokens: 128, MaxModelLen: 96})
 	var mu sync.Mutex
 	told := map[int][]int32{}
-	p := trinity.SamplingParams{N: 6, Temperature: 1, MaxTokens: 60, Seed: 1, IgnoreEOS: true, OnToken: func(i int, token int32) {
+	p := trinity.SamplingParams{N: 6, Temperature: 1, MaxTokens: 60, Seed: 1, IgnoreEOS: true, OnToken: func(i int, s trinity.Sampled) {
 		mu.Lock()
 		defer mu.Unlock()
-		told[i] = append(told[i], token)
+		told[i] = append(told[i], s.Token)
 	}}
 	out := sample(t, s, counted(21, 1), p)
 	for i, c := range out {
@@ -238,7 +238,7 @@ func randomRequests(t *testing.T, opts Options) {
 				}
 				ctx, cancel := context.WithCancel(context.Background())
 				if tokens := rng.IntN(40); tokens < 20 {
-					p.OnToken = func(int, int32) {
+					p.OnToken = func(int, trinity.Sampled) {
 						if tokens--; tokens < 0 {
 							cancel()
 						}
