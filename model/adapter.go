@@ -117,7 +117,7 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	described := *lora
 	alone := len(lora.TargetModules) == 1 // PEFT knows all-linear by itself only
 	if !alone || cfg.Mixture != nil {     // and includes the experts and routers
-		described.TargetModules = lora.targetNames(cfg)
+		described.TargetModules = lora.TargetNames(cfg)
 	}
 	return writeJSON(filepath.Join(dir, adapterConfigName), described.json(cfg.Head))
 }

@@ -138,8 +138,8 @@ func (l *LoRA) targets(module string, unused map[string]bool) bool {
 	return matched
 }
 
-// targetNames returns TargetModules, with AllLinear replaced by the names that it means.
-func (l *LoRA) targetNames(cfg *Config) (names []string) {
+// TargetNames returns TargetModules in order, with AllLinear replaced by the names that it means.
+func (l *LoRA) TargetNames(cfg *Config) (names []string) {
 	for _, target := range l.TargetModules {
 		if target == AllLinear {
 			names = append(names, linearNames(cfg)...)

@@ -40,6 +40,7 @@ func TestIsAnEngine(t *testing.T) {
 	muonLoRA.Optimizer = muon.Optimizer
 	for name, opts := range map[string]Options{
 		"all weights": tiny("llama"), "adapters": adapterOptions(), "new adapters": newLoRA, "momentum": momentum, "muon": muon, "muon of adapters": muonLoRA,
+		"adapter of the head": headAdapter("llama"), "new adapter of a tied head": newHeadAdapter("llama3_bias_tied"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trained(t, opts) })

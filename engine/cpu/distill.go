@@ -22,7 +22,7 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	if h.hasScore() {
 		return fmt.Errorf("cpu: an engine with a value head has no distribution to compare with a teacher's")
 	}
-	all, width := map[string]*Engine{}, h.compare.width
+	all, width, rank := map[string]*Engine{}, h.compare.width, 0
 	for _, name := range slices.Sorted(maps.Keys(teachers)) {
 		t, ok := teachers[name].(*Engine)
 		switch {
@@ -35,13 +35,13 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 		case t.cfg.VocabSize < e.cfg.VocabSize:
 			return fmt.Errorf("cpu: teacher %q has a vocabulary of %d, its student one of %d: a teacher must know every token of the student", name, t.cfg.VocabSize, e.cfg.VocabSize)
 		}
-		all[name], width = t, max(width, t.cfg.HiddenSize)
+		all[name], width, rank = t, max(width, t.cfg.HiddenSize), max(rank, t.adapters.headRank())
 	}
 	h.compare.teachers = all
-	if width == h.compare.width {
+	if width == h.compare.width && rank <= h.compare.rank {
 		return nil
 	}
-	h.compare.width = width
+	h.compare.width, h.compare.rank = width, max(rank, h.compare.rank)
 	return h.grow(h.space.rows, h.space.kept)
 }
 

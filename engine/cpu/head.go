@@ -21,6 +21,7 @@ type head struct {
 	budget       int  // bytes of logits that are kept from forward to backward; beyond it, they are recomputed
 	recompute    bool // the logits of each chunk overwrite those of the previous one
 	discriminate bool // compute entropy discriminators
+	low          int  // rank of the adapter of the vocabulary projection; 0 without one
 	space        headSpace
 	compare      comparison
 }
@@ -37,7 +38,8 @@ type headSpace struct {
 	scores        kernel.Matrix // [rows, labels] of a value head or reward model; everything below is then empty
 	dScores       kernel.Matrix // [rows, labels]
 	logits        kernel.Matrix // [kept, V]
-	part          kernel.Matrix // [kept, H] of backStates
+	part          kernel.Matrix // [kept, max(H, low)] of backStates
+	low           lowSpace      // of the adapter's [kept, low]
 	lse           []float32     // [rows]
 	logprob       []float32     // [rows] nats
 	entropy       []float32     // [rows] nats
@@ -95,7 +97,8 @@ func (h *head) grow(rows, kept int) error {
 	if h.hasScore() {
 		s.scores, s.dScores = t.Matrix(rows, h.cfg.NumLabels), t.Matrix(rows, h.cfg.NumLabels)
 	} else {
-		s.logits, s.part = t.Matrix(kept, h.cfg.VocabSize), t.Matrix(kept, H)
+		s.logits, s.part = t.Matrix(kept, h.cfg.VocabSize), t.Matrix(kept, max(H, h.low))
+		s.low = lowSpace{values: t.Float32(kept * h.low), gradient: t.Float32(kept * h.low)}
 		for _, v := range []*[]float32{&s.lse, &s.logprob, &s.entropy, &s.discriminator, &s.dLogprob, &s.dEntropy} {
 			*v = t.Float32(rows)
 		}
@@ -178,7 +181,7 @@ func (h *head) logitsOf(from, to int) kernel.Matrix {
 // chunkLogits computes the logits of head rows [from, to), divided by their temperatures.
 func (h *head) chunkLogits(m *network, p *packing, from, to int) kernel.Matrix {
 	logits := h.logitsOf(from, to)
-	kernel.MatMul(h.pool, logits, h.space.normed.RowRange(from, to), m.head.T(), false)
+	m.head.apply(h.pool, h.space.low, logits, h.space.normed.RowRange(from, to))
 	applyTemperature(h.pool, logits, p.head[from:to])
 	return logits
 }

@@ -40,18 +40,34 @@ func (h *head) backLogits(m, grad *network, p *packing) {
 		} else {
 			h.backStats(logits, from, to)
 		}
-		h.backStates(s.dNormed.RowRange(from, to), logits, m.head)
-		if grad.head.Rows > 0 {
-			kernel.MatMul(h.pool, grad.head, logits.T(), s.normed.RowRange(from, to), true)
+		dNormed, normed := s.dNormed.RowRange(from, to), s.normed.RowRange(from, to)
+		h.backStates(dNormed, logits, m.head.weight)
+		if grad.head.weight.Rows > 0 {
+			kernel.MatMul(h.pool, grad.head.weight, logits.T(), normed, true)
+		}
+		if m.head.down.Rows > 0 {
+			h.backAdapter(&m.head, &grad.head, dNormed, logits, normed)
 		}
 	})
+}
+
+// backAdapter adds the gradient of the head's A and B to grad, and that of their input to dNormed.
+func (h *head) backAdapter(l, grad *linear, dNormed, dLogits, normed kernel.Matrix) {
+	low := l.project(h.pool, h.space.low, normed)
+	kernel.MatMul(h.pool, grad.up[0].b, dLogits.T(), low, true)
+	dLow := kernel.NewMatrix(h.space.low.gradient, normed.Rows, l.down.Rows)
+	h.backStates(dLow, dLogits, l.up[0].b)
+	scaleRows(h.pool, dLow, l.scale)
+	kernel.MatMul(h.pool, grad.down, dLow.T(), normed, true)
+	kernel.MatMul(h.pool, dNormed, dLow, l.down, true)
 }
 
 // vocabularyChain is how many tokens of the vocabulary one FMA chain of backStates adds up. Logits of
 // the wrong tokens have tiny derivatives, which a chain over the whole vocabulary would round away.
 const vocabularyChain = 2048
 
-// backStates writes dLogits·w to dNormed: chains of vocabularyChain tokens, added up.
+// backStates writes dLogits·w to dNormed, or to the derivatives of an adapter's low-rank states: chains
+// of vocabularyChain tokens, added up.
 func (h *head) backStates(dNormed, dLogits, w kernel.Matrix) {
 	vocabulary, part := w.Rows, first(h.space.part, dNormed.Rows, dNormed.Cols)
 	for from := 0; from < vocabulary; from += vocabularyChain {

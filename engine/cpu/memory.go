@@ -46,6 +46,7 @@ func (e *Engine) takeMemory() error {
 	rows, train, b, h := e.opts.MaxTokens, !e.opts.ForwardOnly, &e.passes.backbone, &e.passes.head
 	if e.adapters != nil {
 		b.low = 3 * e.adapters.Rank
+		h.low = e.adapters.headRank()
 	}
 	if err := b.reserve(rows, train); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
+	"github.com/trinity-go/trinity/model"
 )
 
 // Files of a state directory.
@@ -105,7 +106,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	if err := e.usable(ctx); err != nil {
 		return err
 	}
-	s, err := readState(filepath.Join(dir, stateName), e.optimizer.describe(), e.adapters.tag())
+	s, err := readState(filepath.Join(dir, stateName), e.optimizer.describe(), e.cfg, e.adapters.tag())
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 }
 
 // readState reads the file of a state and checks that it is of a run with this optimizer and LoRA.
-func readState(path, optimizer string, lora *loraTag) (state, error) {
+func readState(path, optimizer string, cfg *model.Config, lora *loraTag) (state, error) {
 	s, err := parseState(path)
 	if err != nil {
 		return s, err
@@ -148,7 +149,7 @@ func readState(path, optimizer string, lora *loraTag) (state, error) {
 	if saved := cmp.Or(s.Optimizer, engine.AdamW); saved != optimizer {
 		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s; this engine has %s: resume the run with its own optimizer", path, saved, optimizer)
 	}
-	if !s.LoRA.equal(lora) {
+	if !s.LoRA.equal(cfg, lora) {
 		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s; this engine has %s: resume the run with its own LoRA", path, s.LoRA, lora)
 	}
 	return s, nil
@@ -173,12 +174,14 @@ func parseState(path string) (s state, err error) {
 	return s, nil
 }
 
-// equal reports whether two runs have the same LoRA, or both none.
-func (t *loraTag) equal(other *loraTag) bool {
+// equal reports whether two runs have the same LoRA, or both none. The file of an adapter may name
+// modules that its run called by [model.AllLinear].
+func (t *loraTag) equal(cfg *model.Config, other *loraTag) bool {
 	if t == nil || other == nil {
 		return t == other
 	}
-	return t.Rank == other.Rank && t.Scale == other.Scale && slices.Equal(t.Modules, other.Modules) && slices.Equal(t.Exclude, other.Exclude)
+	named := func(t *loraTag) []string { return (&model.LoRA{TargetModules: t.Modules}).TargetNames(cfg) }
+	return t.Rank == other.Rank && t.Scale == other.Scale && slices.Equal(named(t), named(other)) && slices.Equal(t.Exclude, other.Exclude)
 }
 
 // String describes a LoRA in an error.

@@ -100,7 +100,10 @@ func (s *scheduler) step() {
 // sequences. It also adds the first draws of all sequences whose prompt is complete; sequences of
 // one prompt share a row of logits.
 func (s *scheduler) keepHidden() {
-	rows := len(s.batch.heads)
+	b := &s.batch
+	for _, row := range b.heads {
+		b.headAdapters = append(b.headAdapters, b.adapters[row])
+	}
 	for _, p := range s.fresh {
 		p.headStep = s.steps
 		p.hidden = slices.Clone(s.model.act.hidden.Row(p.headRow))
@@ -111,15 +114,15 @@ func (s *scheduler) keepHidden() {
 			continue
 		}
 		if q.prompt.headStep != s.steps {
-			q.prompt.headRow, q.prompt.headStep = rows, s.steps
-			copy(s.model.act.hidden.Row(rows), q.prompt.hidden)
-			rows++
+			q.prompt.headRow, q.prompt.headStep = len(b.headAdapters), s.steps
+			copy(s.model.act.hidden.Row(q.prompt.headRow), q.prompt.hidden)
+			b.headAdapters = append(b.headAdapters, q.prompt.adapter)
 		}
 		s.draws = append(s.draws, draw{sequence: q, row: q.prompt.headRow})
 	}
 	s.logits = kernel.Matrix{}
-	if rows > 0 {
-		s.logits = s.model.head(rows)
+	if len(b.headAdapters) > 0 {
+		s.logits = s.model.head(b)
 	}
 }
 
