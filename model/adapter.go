@@ -57,7 +57,7 @@ func OpenAdapter(dir string, cfg *Config) (*Adapter, error) {
 		a.names = append(a.names, spec.Name)
 	}
 	// PEFT saves the frozen weight beside an adapter of the head. It is the base's own.
-	if _, saved := a.tensors[headBaseName]; saved && lora.AdaptsHead(cfg) {
+	if _, saved := a.tensors[headBaseName]; saved && lora.adaptsHead(cfg) {
 		specs = append(specs, TensorSpec{headBaseName, []int{cfg.VocabSize, cfg.HiddenSize}})
 	}
 	if err := compareTensors(specs, a.tensors, "LoRA adapter of this config"); err != nil {
@@ -117,7 +117,7 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	described := *lora
 	alone := len(lora.TargetModules) == 1 // PEFT knows all-linear by itself only
 	if !alone || cfg.Mixture != nil {     // and includes the experts and routers
-		described.TargetModules = lora.TargetNames(cfg)
+		described.TargetModules = lora.targetNames(cfg)
 	}
 	return writeJSON(filepath.Join(dir, adapterConfigName), described.json(cfg.Head))
 }

@@ -11,7 +11,7 @@ import (
 // else than its adapter. Both models share the files: closing one closes the other.
 func Merge(m *Model, adapter *Adapter) (*Model, error) {
 	merged := *m
-	merged.Config, merged.tensors = mergedConfig(m.Config, adapter), map[string]Tensor{}
+	merged.Config, merged.tensors = adapter.mergedConfig(m.Config), map[string]Tensor{}
 	for _, spec := range merged.Config.Tensors() {
 		t, err := mergedTensor(m, adapter, spec.Name)
 		if err != nil {
@@ -22,8 +22,8 @@ func Merge(m *Model, adapter *Adapter) (*Model, error) {
 	return &merged, nil
 }
 
-func mergedConfig(cfg *Config, adapter *Adapter) *Config {
-	if !cfg.TieEmbeddings || !adapter.AdaptsHead(cfg) {
+func (a *Adapter) mergedConfig(cfg *Config) *Config {
+	if !cfg.TieEmbeddings || !a.adaptsHead(cfg) {
 		return cfg
 	}
 	untied := *cfg

@@ -107,7 +107,8 @@ func TestLoRATargetsMatchModules(t *testing.T) {
 		{[]string{"q_proj", "lm_head"}, 6, ""},
 		{[]string{AllLinear, "lm_head"}, 30, ""},
 		{[]string{"lm_head"}, 2, ""},
-		{[]string{"head"}, 0, `no linear map is called "head"; known are all-linear or one or more of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head`},
+		{[]string{"head"}, 0, `no linear map is called "head"; known are all-linear or one or more of q_proj, k_proj, ` +
+			`v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head`},
 		{nil, 0, "at least one module"},
 	} {
 		specs, err := (&LoRA{Rank: 3, Alpha: 6, TargetModules: c.targets}).Tensors(cfg)
@@ -128,7 +129,7 @@ func TestLoRATargetsMatchModules(t *testing.T) {
 func TestAdapterOfTheHead(t *testing.T) {
 	cfg := open(t, "testdata/tiny/llama").Config
 	a := openAdapter(t, "testdata/adapter_head", cfg)
-	if !a.AdaptsHead(cfg) || len(a.Names()) != 6 || !slices.Contains(a.Names(), "lm_head.lora_B.weight") {
+	if !a.adaptsHead(cfg) || len(a.Names()) != 6 || !slices.Contains(a.Names(), "lm_head.lora_B.weight") {
 		t.Errorf("tensors %v", a.Names())
 	}
 	if len(adapterValues(t, a, "lm_head.lora_A.weight")) != 3*8 || len(adapterValues(t, a, "lm_head.lora_B.weight")) != 10*3 {
@@ -155,7 +156,7 @@ func TestAdapterOfTheHead(t *testing.T) {
 		t.Errorf("target_modules %v, want %s", got, want)
 	}
 	excluded := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{"q_proj", "lm_head"}, ExcludeModules: []string{"lm_head"}}
-	if specs, err := excluded.Tensors(cfg); len(specs) != 4 || err != nil || excluded.AdaptsHead(cfg) {
+	if specs, err := excluded.Tensors(cfg); len(specs) != 4 || err != nil || excluded.adaptsHead(cfg) {
 		t.Errorf("an excluded head: %d tensors, %v", len(specs), err)
 	}
 	critic, err := cfg.WithHead(TokenClassification)

@@ -138,8 +138,8 @@ func (l *LoRA) targets(module string, unused map[string]bool) bool {
 	return matched
 }
 
-// TargetNames returns TargetModules in order, with AllLinear replaced by the names that it means.
-func (l *LoRA) TargetNames(cfg *Config) (names []string) {
+// targetNames returns TargetModules in order, with AllLinear replaced by the names that it means.
+func (l *LoRA) targetNames(cfg *Config) (names []string) {
 	for _, target := range l.TargetModules {
 		if target == AllLinear {
 			names = append(names, linearNames(cfg)...)
@@ -151,8 +151,8 @@ func (l *LoRA) TargetNames(cfg *Config) (names []string) {
 	return slices.Compact(names)
 }
 
-// AdaptsHead reports whether the adapter changes the vocabulary projection of a model.
-func (l *LoRA) AdaptsHead(cfg *Config) bool {
+// adaptsHead reports whether the adapter changes the vocabulary projection of a model.
+func (l *LoRA) adaptsHead(cfg *Config) bool {
 	return cfg.Head == CausalLM && l.targets(OutputHead, map[string]bool{}) && !matches(OutputHead, l.ExcludeModules)
 }
 

@@ -67,8 +67,9 @@ func TestHeadAdapterEqualsPEFT(t *testing.T) {
 
 // A change of the head's A or B changes the loss as the gradient says, with and without a teacher.
 func TestHeadAdapterGradientIsTheSlope(t *testing.T) {
+	compared := imitation{trinity.Divergence{Kind: trinity.JSD, Beta: 0.3}, true}
 	for _, name := range headAdapters {
-		for what, loss := range map[string]trinity.Loss{"streams": weighted{}, "divergence": imitation{trinity.Divergence{Kind: trinity.JSD, Beta: 0.3}, true}} {
+		for what, loss := range map[string]trinity.Loss{"streams": weighted{}, "divergence": compared} {
 			e := taught(t, headAdapter(name), "teacher")
 			_, gradient := e.gradientOf(t, loss, whole(sequences(t, true)))
 			for _, matrix := range []string{"A", "B"} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"github.com/trinity-go/trinity/engine"
@@ -174,14 +175,17 @@ func parseState(path string) (s state, err error) {
 	return s, nil
 }
 
-// equal reports whether two runs have the same LoRA, or both none. The file of an adapter may name
-// modules that its run called by [model.AllLinear].
+// equal reports whether two runs adapt the same modules of a model alike, or both none. The file of an
+// adapter may name modules that its run called [model.AllLinear].
 func (t *loraTag) equal(cfg *model.Config, other *loraTag) bool {
 	if t == nil || other == nil {
 		return t == other
 	}
-	named := func(t *loraTag) []string { return (&model.LoRA{TargetModules: t.Modules}).TargetNames(cfg) }
-	return t.Rank == other.Rank && t.Scale == other.Scale && slices.Equal(named(t), named(other)) && slices.Equal(t.Exclude, other.Exclude)
+	lora := t.lora()
+	own, err := lora.Tensors(cfg)
+	lora = other.lora()
+	its, err2 := lora.Tensors(cfg)
+	return t.Rank == other.Rank && t.Scale == other.Scale && err == nil && err2 == nil && reflect.DeepEqual(own, its)
 }
 
 // String describes a LoRA in an error.

@@ -18,7 +18,7 @@ func filesOf(cfg *model.Config, adapter bool) func(dir string) error {
 			if err != nil {
 				return err
 			}
-			return both(withoutHead(a, dir, cfg), a.Close())
+			return both(withoutHead(a, dir), a.Close())
 		}
 		m, err := model.Open(dir)
 		if err != nil {
@@ -46,8 +46,8 @@ func namesHead(l *engine.LoRASpec) bool {
 }
 
 // withoutHead refuses an adapter of the output head.
-func withoutHead(a *model.Adapter, dir string, cfg *model.Config) error {
-	if a.AdaptsHead(cfg) {
+func withoutHead(a *model.Adapter, dir string) error {
+	if slices.Contains(a.Names(), model.LoRATensor(model.OutputHead, "A")) {
 		return fmt.Errorf("%s is %s", dir, ofTheHead)
 	}
 	return nil

@@ -86,7 +86,8 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 	}
 	for i, l := range c.Model.LoraConfigs {
 		if namesHead(&l.LoRASpec) {
-			refuse(fmt.Sprintf("model.lora_configs.%d.target_modules", i), ofTheHead, "leave it out, or sample with another engine, also with --engine cpu")
+			refuse(fmt.Sprintf("model.lora_configs.%d.target_modules", i), ofTheHead,
+				"leave it out, or sample with another engine, also with --engine cpu")
 		}
 	}
 	if c.Method.Recomputes {

@@ -122,7 +122,7 @@ func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
 			return 0, err
 		}
 		most = max(most, a.Rank)
-		if err := both(withoutHead(a, path, cfg), a.Close()); err != nil {
+		if err := both(withoutHead(a, path), a.Close()); err != nil {
 			return 0, err
 		}
 	}

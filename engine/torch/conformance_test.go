@@ -25,7 +25,8 @@ func TestIsAnEngine(t *testing.T) {
 	})
 	for _, ranks := range []int{1, 2} {
 		for name, spec := range map[string]engine.TrainerSpec{
-			"all weights": trained("llama"), "momentum": momentum, "adapters": lora, "adapter of a tied head": tied, "critic": critic, "saved critic": savedCritic,
+			"all weights": trained("llama"), "momentum": momentum, "adapters": lora, "adapter of a tied head": tied,
+			"critic": critic, "saved critic": savedCritic,
 		} {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				p := onRanks(t, ranks)

@@ -39,7 +39,8 @@ func TestAdaptersEqualPEFT(t *testing.T) {
 		for _, c := range all {
 			out := sample(t, s, c.Prompt, trinity.SamplingParams{Adapter: name, MaxTokens: len(c.Tokens), IgnoreEOS: true})
 			c.compare(t, out[0], 2e-5)
-			if version := map[string]int64{"base": 1, "plain": 10, "stable": 11, "partial": 12, "head": 13}[name]; out[0].Versions != [2]int64{version, version} {
+			version := map[string]int64{"base": 1, "plain": 10, "stable": 11, "partial": 12, "head": 13}[name]
+			if out[0].Versions != [2]int64{version, version} {
 				t.Errorf("%s: sampled by versions %v", name, out[0].Versions)
 			}
 		}
