@@ -115,7 +115,7 @@ func (h *head) backCompare(p *packing, logits kernel.Matrix, from, to int) {
 	h.eachSlab(p, from, to, func(at, end int, teacher kernel.Matrix) {
 		part := logits.RowRange(at-from, end-from)
 		kernel.DivergenceBackward(h.pool, c.divergence, part, teacher, lse[at:end], c.lse[at:end], c.inner[at:end], c.gradient[at:end])
-		h.backStats(part, at, end)
+		h.backStats(p, part, at, end)
 		eachRow(h.pool, end-at, func(i int) { kernel.AddTo(part.Row(i), teacher.Row(i)) })
 	})
 }

@@ -149,11 +149,24 @@ func (h *head) forward(m *network, p *packing) {
 	h.eachChunk(n, func(from, to int) {
 		logits := h.chunkLogits(m, p, from, to)
 		kernel.LogitStats(h.pool, logits, s.targets[from:to], s.lse[from:to], s.entropy[from:to], s.logprob[from:to])
+		h.softStats(p, logits, from, to)
 		if h.discriminate {
 			kernel.EntropyDiscriminator(h.pool, logits, s.discriminator[from:to])
 		}
 		if h.compare.divergence != nil {
 			h.compareRows(p, logits, from, to)
+		}
+	})
+}
+
+// softStats fills the log-probabilities of the rows [from, to) that have several targets.
+func (h *head) softStats(p *packing, logits kernel.Matrix, from, to int) {
+	if len(p.soft) == 0 {
+		return
+	}
+	eachRow(h.pool, to-from, func(i int) {
+		if s := p.softOf(&p.head[from+i]); s != nil {
+			kernel.Logprobs(s.logprob, logits.Row(i), s.targets)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func (h *head) backLogits(m, grad *network, p *packing) {
 		if h.compare.divergence != nil {
 			h.backCompare(p, logits, from, to)
 		} else {
-			h.backStats(logits, from, to)
+			h.backStats(p, logits, from, to)
 		}
 		dNormed, normed := s.dNormed.RowRange(from, to), s.normed.RowRange(from, to)
 		h.backStates(dNormed, logits, m.head.weight)
@@ -84,7 +84,23 @@ func (h *head) backStates(dNormed, dLogits, w kernel.Matrix) {
 
 // backStats replaces the logits of head rows [from, to) by the gradient of their log-probabilities
 // and entropies with respect to the logits.
-func (h *head) backStats(logits kernel.Matrix, from, to int) {
+func (h *head) backStats(p *packing, logits kernel.Matrix, from, to int) {
 	s := &h.space
 	kernel.LogitBackward(h.pool, logits, s.targets[from:to], s.lse[from:to], s.entropy[from:to], s.dLogprob[from:to], s.dEntropy[from:to])
+	if len(p.soft) == 0 {
+		return
+	}
+	// LogitBackward has given the first target the derivatives of all.
+	eachRow(h.pool, to-from, func(i int) {
+		r := &p.head[from+i]
+		soft := p.softOf(r)
+		if soft == nil {
+			return
+		}
+		row := logits.Row(i)
+		row[r.target] -= s.dLogprob[from+i]
+		for k, target := range soft.targets {
+			row[target] += soft.d[k] / r.temperature
+		}
+	})
 }
