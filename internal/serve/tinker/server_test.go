@@ -331,7 +331,7 @@ func TestARefusedRequestUsesItsNumber(t *testing.T) {
 		{request(id, 0, "cross_entropy", []int32{1, 32}), "datum 0: target_tokens: token 0 is 32: want 0 to 31"},
 		{request(id, 0, "cross_entropy", long), "datum 0: it has 59 tokens: want 1 to 48"},
 		{request(id, 0, "ppo", first), "datum 0: loss_fn_inputs lacks logprobs"},
-		{columns, `datum 0: loss_fn_inputs: "target_tokens" has 5 numbers a token: this version takes one`},
+		{columns, `datum 0: loss_fn_inputs: target_tokens has 5 numbers, 5 a token, and there are 5 tokens`},
 		{image, "datum 0: chunk 0 is an image: this server reads text alone"},
 		{named, `loss_fn_config: "clip_low_threshold" of "ppo" is a text: want a number`},
 	} {
