@@ -100,7 +100,9 @@ func TestSeveralTargets(t *testing.T) {
 	n := len(first) - 1
 	shaped := func(seq int32, loss string, k int, targets []int32, weights []float32) *tinker.ForwardBackward {
 		r := request(id, seq, loss, first)
-		r.Data[0].Inputs = []tinker.Named{{Name: "target_tokens", Tensor: tinker.NewTokens(targets)}, {Name: "weights", Tensor: tinker.NewFloats(weights)}}
+		r.Data[0].Inputs = []tinker.Named{
+			{Name: "target_tokens", Tensor: tinker.NewTokens(targets)}, {Name: "weights", Tensor: tinker.NewFloats(weights)},
+		}
 		for i := range r.Data[0].Inputs {
 			r.Data[0].Inputs[i].Tensor.Shape = []int64{int64(n), int64(k)}
 		}

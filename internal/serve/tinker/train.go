@@ -125,8 +125,9 @@ func experienceOf(b *Base, d *tinker.Datum) (e *trinity.Experience, columns int6
 	}
 	k := max(int(columns), 1)
 	for i := range d.Inputs { // [K, T] has as many numbers as [T, K]
-		if shape := d.Inputs[i].Tensor.Shape; len(shape) == 2 && shape[1] != int64(k) {
-			return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %.40q has shape %v, and target_tokens has %d numbers a token", d.Inputs[i].Name, shape, k)
+		x := &d.Inputs[i]
+		if shape := x.Tensor.Shape; len(shape) == 2 && shape[1] != int64(k) {
+			return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %.40q has shape %v, and target_tokens has %d numbers a token", x.Name, shape, k)
 		}
 	}
 	switch {
