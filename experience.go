@@ -47,8 +47,9 @@ type Experience struct {
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
 	Teacher         string    `json:"teacher,omitempty"`          // the teacher's name; "" is the run's first teacher
 
-	// Targets [T] are the tokens whose log-probabilities an engine gives in place of those of Tokens; nil is Tokens. A
-	// client of a service may ask for others than those that follow.
+	// Targets are the tokens whose log-probabilities an engine gives in place of those of Tokens; nil is Tokens. [T] are
+	// others than those that follow, and [T·K] are K of each place, one place after another. TokenStats.Logprob and
+	// TokenGrads.Logprob have as many numbers.
 	Targets []int32 `json:"-"`
 
 	StepStreams `json:"-"`
@@ -124,8 +125,8 @@ func (e *Experience) Check() error {
 	if len(e.Mask) != n {
 		return fmt.Errorf("experience %s: mask has length %d, want %d (one per token)", e.ID, len(e.Mask), n)
 	}
-	if e.Targets != nil && len(e.Targets) != n {
-		return fmt.Errorf("experience %s: targets has length %d, want %d (one per token)", e.ID, len(e.Targets), n)
+	if e.Targets != nil && (len(e.Targets) == 0 || len(e.Targets)%n != 0) {
+		return fmt.Errorf("experience %s: targets has length %d, want %d or a multiple (as many for each token)", e.ID, len(e.Targets), n)
 	}
 	if e.Mask[0] {
 		return fmt.Errorf("experience %s: mask[0] is set, but the first token has no predecessor to predict it", e.ID)

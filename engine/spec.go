@@ -170,7 +170,7 @@ type LoRASpec struct {
 	Path           string `yaml:"path" doc:"PEFT directory to continue from, with its rank, scale and layers; empty starts a new adapter."`
 	LoraRank       int    `yaml:"lora_rank" default:"32" range:"[1,)" doc:"Rank of the update."`
 	LoraAlpha      int    `yaml:"lora_alpha" default:"32" range:"[1,)" doc:"The update is multiplied by lora_alpha/lora_rank; see use_rslora."`
-	TargetModules  Names  `yaml:"target_modules" default:"all-linear" doc:"Layers that get an adapter: all-linear, or names such as q_proj."`
+	TargetModules  Names  `yaml:"target_modules" default:"all-linear" doc:"Layers that get an adapter: all-linear, or names: q_proj, lm_head."`
 	ExcludeModules Names  `yaml:"exclude_modules" doc:"Layers of target_modules that get no adapter: names such as k_proj."`
 	UseRslora      bool   `yaml:"use_rslora" doc:"Multiply the update by lora_alpha/√lora_rank instead. Own key of Trinity-Go, PEFT's name."`
 	BaseModelName  string `yaml:"base_model_name" doc:"Base that a saved adapter names for PEFT; empty is model_path, absolute or a hub name."`

@@ -17,6 +17,7 @@ const (
 	adapterConfigName  = "adapter_config.json"
 	adapterWeightsName = "adapter_model.safetensors"
 	adapterPrefix      = "base_model.model." // of every tensor name in a PEFT file
+	headBaseName       = OutputHead + ".base_layer.weight"
 )
 
 // Adapter is an open PEFT directory. It is a Source whose tensors have the names of [LoRA.Tensors].
@@ -55,10 +56,15 @@ func OpenAdapter(dir string, cfg *Config) (*Adapter, error) {
 	for _, spec := range specs {
 		a.names = append(a.names, spec.Name)
 	}
+	// PEFT saves the frozen weight beside an adapter of the head. It is the base's own.
+	if _, saved := a.tensors[headBaseName]; saved && lora.adaptsHead(cfg) {
+		specs = append(specs, TensorSpec{headBaseName, []int{cfg.VocabSize, cfg.HiddenSize}})
+	}
 	if err := compareTensors(specs, a.tensors, "LoRA adapter of this config"); err != nil {
 		a.file.Close()
 		return nil, fmt.Errorf("model: %s: %w", a.path, err)
 	}
+	delete(a.tensors, headBaseName)
 	return a, nil
 }
 
@@ -109,7 +115,8 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 		return fmt.Errorf("model: %w", err)
 	}
 	described := *lora
-	if cfg.Mixture != nil { // PEFT's all-linear includes the experts and routers
+	alone := len(lora.TargetModules) == 1 // PEFT knows all-linear by itself only
+	if !alone || cfg.Mixture != nil {     // and includes the experts and routers
 		described.TargetModules = lora.targetNames(cfg)
 	}
 	return writeJSON(filepath.Join(dir, adapterConfigName), described.json(cfg.Head))

@@ -47,6 +47,9 @@ func readAdapterConfig(path string) (*LoRA, error) {
 		TargetModules: o.targetModules(), ExcludeModules: o.excludeModules(), Head: o.savesHead(),
 	}
 	o.refuseAdapter()
+	if o.flag("ensure_weight_tying", false) && slices.Contains(l.TargetModules, OutputHead) {
+		o.fail("ensure_weight_tying is true with an adapter of %s, which then adapts the embedding too; it is not supported", OutputHead)
+	}
 	if err := together(o.errs); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

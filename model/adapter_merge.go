@@ -1,35 +1,62 @@
 package model
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
-// Merge returns model with the adapter merged into its weights: W + Scale·B·A. A head in the
-// adapter replaces the model's head.
-func Merge(model Source, adapter *Adapter) Source { return &merged{model, adapter} }
-
-type merged struct {
-	Source
-	adapter *Adapter
+// Merge returns m with the adapter merged into its weights: W + Scale·B·A. A classification head in
+// the adapter replaces the model's head. A tied head that is adapted is no longer tied, and the
+// embedding stays as it was. PEFT merges into both, and its merged model then computes something
+// else than its adapter. Both models share the files: closing one closes the other.
+func Merge(m *Model, adapter *Adapter) (*Model, error) {
+	merged := *m
+	merged.Config, merged.tensors = adapter.mergedConfig(m.Config), map[string]Tensor{}
+	for _, spec := range merged.Config.Tensors() {
+		t, err := mergedTensor(m, adapter, spec.Name)
+		if err != nil {
+			return nil, err
+		}
+		merged.tensors[spec.Name] = t
+	}
+	return &merged, nil
 }
 
-// Tensor implements Source.
-func (m *merged) Tensor(name string) (Tensor, error) {
-	if own, err := m.adapter.Tensor(name); err == nil { // a head saved beside the adapters
+func (a *Adapter) mergedConfig(cfg *Config) *Config {
+	if !cfg.TieEmbeddings || !a.adaptsHead(cfg) {
+		return cfg
+	}
+	untied := *cfg
+	untied.TieEmbeddings = false
+	if cfg.Raw != nil {
+		untied.Raw = maps.Clone(cfg.Raw)
+		untied.Raw["tie_word_embeddings"] = false
+	}
+	return &untied
+}
+
+func mergedTensor(m *Model, adapter *Adapter, name string) (Tensor, error) {
+	if own, err := adapter.Tensor(name); err == nil { // a head saved beside the adapters
 		return own, nil
 	}
-	w, err := m.Source.Tensor(name)
+	stored := name
+	if name == headName && m.Config.TieEmbeddings {
+		stored = embeddingName
+	}
+	w, err := m.Tensor(stored)
 	if err != nil {
 		return Tensor{}, err
 	}
 	module := strings.TrimSuffix(name, ".weight")
-	at, err := m.adapter.Tensor(LoRATensor(module, "A"))
+	at, err := adapter.Tensor(LoRATensor(module, "A"))
 	if err != nil {
 		return w, nil // a module that is not adapted
 	}
-	bt, err := m.adapter.Tensor(LoRATensor(module, "B"))
+	bt, err := adapter.Tensor(LoRATensor(module, "B"))
 	if err != nil {
 		return Tensor{}, err
 	}
-	scale := float32(m.adapter.Scale())
+	scale := float32(adapter.Scale())
 	return NewTensor(name, w.Shape, func(dst []float32, from, to int) error {
 		a, b := make([]float32, at.Len()), make([]float32, (to-from)*bt.RowLen())
 		if err := w.Rows(dst, from, to); err != nil {

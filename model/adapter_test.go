@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,7 +104,11 @@ func TestLoRATargetsMatchModules(t *testing.T) {
 		{[]string{"self_attn.q_proj"}, 4, ""},
 		{[]string{"model.layers.1.mlp.up_proj"}, 2, ""},
 		{[]string{"proj"}, 0, `no linear map is called "proj"; known are all-linear or one or more of q_proj`},
-		{[]string{"q_proj", "lm_head"}, 0, `"lm_head"`},
+		{[]string{"q_proj", "lm_head"}, 6, ""},
+		{[]string{AllLinear, "lm_head"}, 30, ""},
+		{[]string{"lm_head"}, 2, ""},
+		{[]string{"head"}, 0, `no linear map is called "head"; known are all-linear or one or more of q_proj, k_proj, ` +
+			`v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head`},
 		{nil, 0, "at least one module"},
 	} {
 		specs, err := (&LoRA{Rank: 3, Alpha: 6, TargetModules: c.targets}).Tensors(cfg)
@@ -116,6 +121,51 @@ func TestLoRATargetsMatchModules(t *testing.T) {
 	}
 	if s := (&LoRA{Rank: 4, Alpha: 6, RSLoRA: true}).Scale(); s != 3 {
 		t.Errorf("rank-stabilised scale %v, want 3", s)
+	}
+}
+
+// PEFT saves the frozen weight of an adapted head, too. Files of this package leave it out, and list the
+// names that all-linear means beside the head, because PEFT knows it by itself only.
+func TestAdapterOfTheHead(t *testing.T) {
+	cfg := open(t, "testdata/tiny/llama").Config
+	a := openAdapter(t, "testdata/adapter_head", cfg)
+	if !a.adaptsHead(cfg) || len(a.Names()) != 6 || !slices.Contains(a.Names(), "lm_head.lora_B.weight") {
+		t.Errorf("tensors %v", a.Names())
+	}
+	if len(adapterValues(t, a, "lm_head.lora_A.weight")) != 3*8 || len(adapterValues(t, a, "lm_head.lora_B.weight")) != 10*3 {
+		t.Error("an adapter of another shape")
+	}
+	dir := filepath.Join(t.TempDir(), "copy")
+	lora := a.LoRA
+	if err := WriteAdapter(dir, cfg, &lora, a); err != nil {
+		t.Fatal(err)
+	}
+	if again := openAdapter(t, dir, cfg); !slices.Equal(again.Names(), a.Names()) || again.tensors[headBaseName].Name != "" {
+		t.Errorf("written as %v", again.Names())
+	}
+	lora = LoRA{Rank: 1, Alpha: 1, TargetModules: []string{AllLinear, OutputHead}}
+	source, err := lora.New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteAdapter(dir, cfg, &lora, source); err != nil {
+		t.Fatal(err)
+	}
+	want := "[down_proj gate_proj k_proj lm_head o_proj q_proj up_proj v_proj]"
+	if got := fmt.Sprint(readJSON(t, filepath.Join(dir, adapterConfigName))["target_modules"]); got != want {
+		t.Errorf("target_modules %v, want %s", got, want)
+	}
+	excluded := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{"q_proj", "lm_head"}, ExcludeModules: []string{"lm_head"}}
+	if specs, err := excluded.Tensors(cfg); len(specs) != 4 || err != nil || excluded.adaptsHead(cfg) {
+		t.Errorf("an excluded head: %d tensors, %v", len(specs), err)
+	}
+	critic, err := cfg.WithHead(TokenClassification)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&LoRA{Rank: 1, Alpha: 1, TargetModules: []string{"lm_head"}}).Tensors(critic); err == nil ||
+		!strings.Contains(err.Error(), `no linear map is called "lm_head"`) {
+		t.Errorf("a critic: %v", err)
 	}
 }
 
@@ -136,6 +186,7 @@ func TestAdapterRefusesUnsupportedOptions(t *testing.T) {
 		`{"exclude_modules":["k_proj"]}`:      "LoRA adapter of this config does not have",
 		`{"exclude_modules":["proj", 1]}`:     "exclude_modules is [\"proj\",1]",
 		`{"lora_alpha":"16"}`:                 "lora_alpha is 16; expected a number",
+		`{"target_modules":["q_proj","lm_head"],"ensure_weight_tying":true}`: "ensure_weight_tying is true with an adapter of lm_head",
 	} {
 		raw := readJSON(t, "testdata/adapter/adapter_config.json")
 		if err := json.Unmarshal([]byte(change), &raw); err != nil {
@@ -164,7 +215,7 @@ func TestExcludedModulesGetNoAdapter(t *testing.T) {
 	}{
 		{[]string{"k_proj", "self_attn.v_proj"}, 20, ""},
 		{[]string{"model.layers.0.mlp.up_proj"}, 26, ""},
-		{[]string{"proj", "lm_head"}, 28, ""}, // PEFT excludes the head by such a list
+		{[]string{"proj", "lm_head"}, 28, ""}, // names that the model does not have, or not in all-linear
 		{[]string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}, 0, "excludes every module of target_modules"},
 	} {
 		lora := LoRA{Rank: 3, Alpha: 6, TargetModules: []string{AllLinear}, ExcludeModules: c.exclude}
@@ -173,11 +224,11 @@ func TestExcludedModulesGetNoAdapter(t *testing.T) {
 			t.Errorf("%v: %d tensors, %v", c.exclude, len(specs), err)
 		}
 	}
-	lora := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{AllLinear}, ExcludeModules: []string{"k_proj", "lm_head"}}
-	if err := lora.CheckExcluded(cfg); err == nil || !strings.Contains(err.Error(), `exclude_modules: no linear map is called "lm_head"`) {
+	lora := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{AllLinear}, ExcludeModules: []string{"k_proj", "head"}}
+	if err := lora.CheckExcluded(cfg); err == nil || !strings.Contains(err.Error(), `exclude_modules: no linear map is called "head"`) {
 		t.Errorf("error %v", err)
 	}
-	if text := fmt.Sprint(lora.json(CausalLM)["exclude_modules"]); text != "[k_proj lm_head]" {
+	if text := fmt.Sprint(lora.json(CausalLM)["exclude_modules"]); text != "[k_proj head]" {
 		t.Errorf("written as %s", text)
 	}
 }

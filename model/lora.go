@@ -10,9 +10,14 @@ import (
 	"github.com/trinity-go/trinity/engine"
 )
 
-// AllLinear as the only target module means every linear map of the layers. In a model with
-// experts it means the linear maps of the attention. It never means the head.
+// AllLinear as a target module means every linear map of the layers. In a model with experts it
+// means the linear maps of the attention. As in PEFT it never means the head, which [OutputHead]
+// names.
 const AllLinear = "all-linear"
+
+// OutputHead is the vocabulary projection. An adapter of a head that is tied to the embedding
+// changes the logits alone, as in PEFT.
+const OutputHead = "lm_head"
 
 // LoRA describes low-rank adapters, W + Scale·B·A, of a model's linear maps (Hu et al. 2021).
 type LoRA struct {
@@ -52,8 +57,9 @@ func (l *LoRA) Scale() float64 {
 // such as "model.layers.0.self_attn.q_proj".
 func LoRATensor(module, matrix string) string { return module + ".lora_" + matrix + ".weight" }
 
-// Tensors lists the adapter's tensors, layer by layer, A before B. As in PEFT a target matches a
-// module's whole name or its end after a dot. A target that matches nothing is an error.
+// Tensors lists the adapter's tensors, layer by layer and then the head, A before B. As in PEFT a
+// target matches a module's whole name or its end after a dot. A target that matches nothing is an
+// error.
 func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 	if l.Rank < 1 || l.Rank > maxDimension || !(l.Alpha > 0) || !(l.Dropout >= 0 && l.Dropout < 1) || len(l.TargetModules) == 0 {
 		return nil, fmt.Errorf("r is %d, lora_alpha %v, lora_dropout %v, target_modules %v; "+
@@ -65,15 +71,19 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 		unused[target] = true
 	}
 	var specs []TensorSpec
+	add := func(module string, out, in int) {
+		if l.targets(module, unused) && !matches(module, l.ExcludeModules) {
+			specs = append(specs, TensorSpec{LoRATensor(module, "A"), []int{l.Rank, in}},
+				TensorSpec{LoRATensor(module, "B"), []int{out, l.Rank}})
+		}
+	}
 	for layer := range cfg.NumLayers {
 		for _, linear := range cfg.adaptable(layer) {
-			module := fmt.Sprintf("model.layers.%d.%s", layer, linear.name)
-			if !l.targets(module, unused) || matches(module, l.ExcludeModules) {
-				continue
-			}
-			specs = append(specs, TensorSpec{LoRATensor(module, "A"), []int{l.Rank, linear.in}},
-				TensorSpec{LoRATensor(module, "B"), []int{linear.out, l.Rank}})
+			add(fmt.Sprintf("model.layers.%d.%s", layer, linear.name), linear.out, linear.in)
 		}
+	}
+	if cfg.Head == CausalLM {
+		add(OutputHead, cfg.VocabSize, cfg.HiddenSize)
 	}
 	if len(unused) > 0 {
 		target := slices.Min(slices.Collect(maps.Keys(unused)))
@@ -81,10 +91,10 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 			target[strings.LastIndex(target, ".")+1:]) {
 			return nil, fmt.Errorf("target_modules: %q names experts or routers of this model, which adapters do not cover; known "+
 				"are %s or one or more of %s",
-				target, AllLinear, strings.Join(linearNames(cfg), ", "))
+				target, AllLinear, strings.Join(adaptableNames(cfg), ", "))
 		}
 		return nil, fmt.Errorf("target_modules: no linear map is called %q; known are %s or one or more of %s",
-			target, AllLinear, strings.Join(linearNames(cfg), ", "))
+			target, AllLinear, strings.Join(adaptableNames(cfg), ", "))
 	}
 	if len(specs) == 0 {
 		return nil, fmt.Errorf("exclude_modules %v excludes every module of target_modules %v", l.ExcludeModules, l.TargetModules)
@@ -109,7 +119,7 @@ func (l *LoRA) CheckExcluded(cfg *Config) error {
 	for _, name := range l.ExcludeModules {
 		one := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{name}}
 		if _, err := one.Tensors(cfg); err != nil {
-			return fmt.Errorf("exclude_modules: no linear map is called %q; known are %s", name, strings.Join(linearNames(cfg), ", "))
+			return fmt.Errorf("exclude_modules: no linear map is called %q; known are %s", name, strings.Join(adaptableNames(cfg), ", "))
 		}
 	}
 	return nil
@@ -120,7 +130,7 @@ func (l *LoRA) CheckExcluded(cfg *Config) error {
 func (l *LoRA) targets(module string, unused map[string]bool) bool {
 	matched := false
 	for _, target := range l.TargetModules {
-		if target == AllLinear && len(l.TargetModules) == 1 || matches(module, []string{target}) {
+		if target == AllLinear && module != OutputHead || matches(module, []string{target}) {
 			delete(unused, target)
 			matched = true
 		}
@@ -128,12 +138,30 @@ func (l *LoRA) targets(module string, unused map[string]bool) bool {
 	return matched
 }
 
-// targetNames returns TargetModules, with AllLinear replaced by the names that it means.
-func (l *LoRA) targetNames(cfg *Config) []string {
-	if len(l.TargetModules) == 1 && l.TargetModules[0] == AllLinear {
-		return linearNames(cfg)
+// targetNames returns TargetModules in order, with AllLinear replaced by the names that it means.
+func (l *LoRA) targetNames(cfg *Config) (names []string) {
+	for _, target := range l.TargetModules {
+		if target == AllLinear {
+			names = append(names, linearNames(cfg)...)
+			continue
+		}
+		names = append(names, target)
 	}
-	return l.TargetModules
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// adaptsHead reports whether the adapter changes the vocabulary projection of a model.
+func (l *LoRA) adaptsHead(cfg *Config) bool {
+	return cfg.Head == CausalLM && l.targets(OutputHead, map[string]bool{}) && !matches(OutputHead, l.ExcludeModules)
+}
+
+// adaptableNames returns the names that target_modules may have besides AllLinear.
+func adaptableNames(cfg *Config) []string {
+	if cfg.Head == CausalLM {
+		return append(linearNames(cfg), OutputHead)
+	}
+	return linearNames(cfg)
 }
 
 func linearNames(cfg *Config) []string {

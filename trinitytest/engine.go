@@ -190,6 +190,16 @@ func engineTargets(t *testing.T, open func(*testing.T) Trained) {
 	if want := []float32{0, 0, 0, first[3], last[4]}; farthest(got, want) > 1e-5 {
 		t.Errorf("log-probabilities %v, want %v", got, want)
 	}
+	two := other(1, 2, 3, 7, 6)
+	two.Targets = []int32{0, 0, 0, 0, 0, 0, 4, 7, 6, 5}
+	both, err := at(two)
+	own, err2 := at(other(1, 2, 3, 7, 6))
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	if want := []float32{0, 0, 0, 0, 0, 0, got[3], own[3], own[4], got[4]}; farthest(both, want) > 1e-5 {
+		t.Errorf("log-probabilities of two targets a token %v, want %v", both, want)
+	}
 	xs := []*trinity.Experience{x}
 	if _, err := e.Engine.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, e.loss(1)); err != nil {
 		t.Fatal(err)

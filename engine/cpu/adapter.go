@@ -15,7 +15,8 @@ var inputGroups = [][]string{
 	{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, {"self_attn.o_proj"}, {"mlp.gate_proj", "mlp.up_proj"}, {"mlp.down_proj"},
 }
 
-// newAdapterLayout places the adapters of all layers, and the value head if lora has one.
+// newAdapterLayout places the adapters of all layers and of the head, and the value head if lora has
+// one.
 func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error) {
 	specs, err := lora.Tensors(cfg)
 	if err != nil {
@@ -31,6 +32,7 @@ func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error
 			l.place(shapes, layerPrefix(i), group)
 		}
 	}
+	l.place(shapes, "", []string{model.OutputHead})
 	for _, name := range []string{scoreName, scoreBiasName} { // a value head is trained in full
 		if shape, ok := shapes[name]; ok {
 			l.add(slot{name: name, shape: shape})
@@ -77,4 +79,20 @@ func (l *adapterLayout) view(dst *linear, base *layout, flat []float32, prefix s
 	if len(as) > 0 {
 		dst.down, dst.scale = l.block(flat, as...), l.scale
 	}
+}
+
+// viewHead adds the adapter of the vocabulary projection, if there is one.
+func (l *adapterLayout) viewHead(dst *linear, vocabulary int, flat []float32) {
+	if a := model.LoRATensor(model.OutputHead, "A"); l.has(a) {
+		dst.down, dst.scale = l.block(flat, a), l.scale
+		dst.up = []lowRank{{to: vocabulary, b: l.block(flat, model.LoRATensor(model.OutputHead, "B"))}}
+	}
+}
+
+// headRank returns the rank of the head's adapter, 0 if there is none.
+func (l *adapterLayout) headRank() int {
+	if l == nil || !l.has(model.LoRATensor(model.OutputHead, "A")) {
+		return 0
+	}
+	return l.Rank
 }

@@ -25,7 +25,8 @@ type base struct {
 
 	mu      sync.Mutex
 	tenants int // that are open
-	columns int // of the scratch for low-rank updates
+	columns int // of the scratch for low-rank updates of the layers
+	rank    int // that the head has scratch for
 	closed  bool
 }
 
@@ -180,12 +181,12 @@ func (b *base) settle(ctx context.Context, e *Engine) error {
 		return err
 	}
 	defer b.giveBack()
-	if err := p.backbone.widen(e.adapters.columns()); err != nil {
+	if err := errors.Join(p.backbone.widen(e.adapters.columns()), p.head.widen(e.adapters.headRank())); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.columns = p.backbone.low
+	b.columns, b.rank = p.backbone.low, p.head.low
 	return nil
 }
 
@@ -196,13 +197,18 @@ func (b *base) PlanTenant(lora *engine.LoRASpec) ([]engine.MemoryPart, error) {
 		return nil, err
 	}
 	b.mu.Lock()
-	more := e.adapters.columns() - b.columns
+	more, rank := max(0, e.adapters.columns()-b.columns), max(0, e.adapters.headRank()-b.rank)
 	b.mu.Unlock()
-	if more <= 0 {
+	if more+rank == 0 {
 		return e.memory.parts, nil
 	}
-	low, err := takeLow(kernel.NewTally(), b.opts.MaxTokens, more, !b.opts.ForwardOnly)
-	e.memory.note("scratch", low.bytes(), fmt.Sprintf("for updates of rank %d, which all adapters of the base share", e.adapters.Rank))
+	rows, train := b.opts.MaxTokens, !b.opts.ForwardOnly
+	layers, err := takeLow(kernel.NewTally(), rows, more, train)
+	if err != nil {
+		return nil, err
+	}
+	head, err := takeLow(kernel.NewTally(), min(rows, b.passes.head.keeps(train)), rank, true)
+	e.memory.note("scratch", layers.bytes()+head.bytes(), fmt.Sprintf("for updates of rank %d, which all adapters of the base share", e.adapters.Rank))
 	return e.memory.parts, err
 }
 

@@ -18,6 +18,7 @@ const teacherBudget = 64 << 20
 // comparison is the part of the head that compares distributions with the teachers' distributions.
 type comparison struct {
 	width      int // hidden size of the widest teacher; 0 without teachers
+	rank       int // largest rank of the adapters of teachers' heads
 	budget     int // bytes of a teacher's logits
 	teachers   map[string]*Engine
 	divergence kernel.Divergence // for the current batch; nil for none
@@ -28,6 +29,7 @@ type comparison struct {
 type comparisonSpace struct {
 	states   kernel.Matrix // [rows, width] normed last hidden states of the row's teacher; it may fill fewer columns
 	slab     kernel.Matrix // [as many rows as the budget holds, V] logits of a teacher
+	low      lowSpace      // of the adapter of a teacher's head
 	lse      []float32     // [rows] of the teacher
 	values   []float32     // [rows] divergences, nats
 	inner    []float32     // [rows] see kernel.Divergences
@@ -42,6 +44,7 @@ func (c *comparison) take(t *kernel.Taker, rows, vocabulary int) {
 	}
 	c.states = t.Matrix(rows, c.width)
 	c.slab = t.Matrix(min(rows, max(1, c.budget/(4*vocabulary))), vocabulary)
+	c.low.values = t.Float32(c.slab.Rows * c.rank)
 	for _, v := range []*[]float32{&c.lse, &c.values, &c.inner, &c.gradient} {
 		*v = t.Float32(rows)
 	}
@@ -112,7 +115,7 @@ func (h *head) backCompare(p *packing, logits kernel.Matrix, from, to int) {
 	h.eachSlab(p, from, to, func(at, end int, teacher kernel.Matrix) {
 		part := logits.RowRange(at-from, end-from)
 		kernel.DivergenceBackward(h.pool, c.divergence, part, teacher, lse[at:end], c.lse[at:end], c.inner[at:end], c.gradient[at:end])
-		h.backStats(part, at, end)
+		h.backStats(p, part, at, end)
 		eachRow(h.pool, end-at, func(i int) { kernel.AddTo(part.Row(i), teacher.Row(i)) })
 	})
 }
@@ -128,8 +131,11 @@ func (h *head) eachSlab(p *packing, from, to int, do func(at, end int, teacher k
 			end++
 		}
 		logits := c.slab.RowRange(0, end-at)
-		vocabulary := t.weights.head.RowRange(0, h.cfg.VocabSize)
-		kernel.MatMul(h.pool, logits, c.states.RowRange(at, end).ColRange(0, t.cfg.HiddenSize), vocabulary.T(), false)
+		head, states := &t.weights.head, c.states.RowRange(at, end).ColRange(0, t.cfg.HiddenSize)
+		kernel.MatMul(h.pool, logits, states, head.weight.RowRange(0, h.cfg.VocabSize).T(), false)
+		if head.down.Rows > 0 {
+			kernel.MatMul(h.pool, logits, head.project(h.pool, c.low, states), head.up[0].b.RowRange(0, h.cfg.VocabSize).T(), true)
+		}
 		applyTemperature(h.pool, logits, p.head[at:end])
 		do(at, end, logits)
 	}

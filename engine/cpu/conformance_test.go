@@ -40,6 +40,7 @@ func TestIsAnEngine(t *testing.T) {
 	muonLoRA.Optimizer = muon.Optimizer
 	for name, opts := range map[string]Options{
 		"all weights": tiny("llama"), "adapters": adapterOptions(), "new adapters": newLoRA, "momentum": momentum, "muon": muon, "muon of adapters": muonLoRA,
+		"adapter of the head": headAdapter("llama"), "new adapter of a tied head": newHeadAdapter("llama3_bias_tied"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trained(t, opts) })
@@ -48,11 +49,15 @@ func TestIsAnEngine(t *testing.T) {
 }
 
 func TestAttachedSamplerIsASampler(t *testing.T) {
-	trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: 64}, func(t *testing.T) trinity.Sampler {
-		e := trained(t, adapterOptions())
-		if err := publish(t.Context(), e.Engine, 1); err != nil {
-			t.Fatal(err)
-		}
-		return e.Sampler
-	})
+	for name, opts := range map[string]Options{"layers": adapterOptions(), "head": headAdapter("llama3_bias_tied")} {
+		t.Run(name, func(t *testing.T) {
+			trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: 64}, func(t *testing.T) trinity.Sampler {
+				e := trained(t, opts)
+				if err := publish(t.Context(), e.Engine, 1); err != nil {
+					t.Fatal(err)
+				}
+				return e.Sampler
+			})
+		})
+	}
 }

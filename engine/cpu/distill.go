@@ -21,7 +21,7 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	if e.passes.head.hasScore() {
 		return fmt.Errorf("cpu: an engine with a value head has no distribution to compare with a teacher's")
 	}
-	all, width := map[string]*Engine{}, 0
+	all, width, rank := map[string]*Engine{}, 0, 0
 	for _, name := range slices.Sorted(maps.Keys(teachers)) {
 		t, ok := teachers[name].(*Engine)
 		switch {
@@ -35,7 +35,7 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 		case t.cfg.VocabSize < e.cfg.VocabSize:
 			return fmt.Errorf("cpu: teacher %q has a vocabulary of %d, its student one of %d: a teacher must know every token of the student", name, t.cfg.VocabSize, e.cfg.VocabSize)
 		}
-		all[name], width = t, max(width, t.cfg.HiddenSize)
+		all[name], width, rank = t, max(width, t.cfg.HiddenSize), max(rank, t.adapters.headRank())
 	}
 	e.teachers = all
 	p, err := e.borrow(context.Background())
@@ -44,10 +44,10 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	}
 	defer e.of.giveBack()
 	h := &p.head
-	if width <= h.compare.width {
+	if width <= h.compare.width && rank <= h.compare.rank {
 		return nil
 	}
-	h.compare.width = width
+	h.compare.width, h.compare.rank = max(width, h.compare.width), max(rank, h.compare.rank)
 	return h.grow(h.space.rows, h.space.kept)
 }
 

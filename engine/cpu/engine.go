@@ -91,7 +91,7 @@ func (e *Engine) takeAll(source *model.Model) error {
 	if err != nil {
 		return err
 	}
-	e.passes.backbone.low = e.adapters.columns()
+	e.passes.backbone.low, e.passes.head.low = e.adapters.columns(), e.adapters.headRank()
 	return e.of.takePasses()
 }
 

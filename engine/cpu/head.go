@@ -21,6 +21,7 @@ type head struct {
 	budget       int  // bytes of logits that are kept from forward to backward; beyond it, they are recomputed
 	recompute    bool // the logits of each chunk overwrite those of the previous one
 	discriminate bool // compute entropy discriminators
+	low          int  // rank of the adapter of the vocabulary projection; 0 without one
 	space        headSpace
 	compare      comparison
 }
@@ -37,7 +38,8 @@ type headSpace struct {
 	scores        kernel.Matrix // [rows, labels] of a value head or reward model; everything below is then empty
 	dScores       kernel.Matrix // [rows, labels]
 	logits        kernel.Matrix // [kept, V]
-	part          kernel.Matrix // [kept, H] of backStates
+	part          kernel.Matrix // [kept, max(H, low)] of backStates
+	low           lowSpace      // of the adapter's [kept, low]
 	lse           []float32     // [rows]
 	logprob       []float32     // [rows] nats
 	entropy       []float32     // [rows] nats
@@ -74,14 +76,33 @@ func (h *head) reserve(n int, keep bool) error {
 
 // plan makes room for the largest batch of so many rows, whichever share of its logits is kept.
 func (h *head) plan(rows int, train bool) error {
-	kept := headChunk
 	if h.hasScore() {
 		return h.grow(rows, 0)
 	}
-	if train {
-		kept = max(kept, h.budget/(4*h.cfg.VocabSize))
+	return h.grow(rows, min(rows, h.keeps(train)))
+}
+
+// keeps returns the most rows of logits that have memory in a plan.
+func (h *head) keeps(train bool) int {
+	if !train {
+		return headChunk
 	}
-	return h.grow(rows, min(rows, kept))
+	return max(headChunk, h.budget/(4*h.cfg.VocabSize))
+}
+
+// widen makes room for an adapter of the vocabulary projection of so high a rank. After an error, the next pass takes the
+// memory of before again.
+func (h *head) widen(rank int) error {
+	if rank <= h.low {
+		return nil
+	}
+	before := h.low
+	h.low = rank
+	err := h.grow(h.space.rows, h.space.kept)
+	if err != nil {
+		h.low = before
+	}
+	return err
 }
 
 // grow replaces the memory by memory for so many rows, and for the logits of kept rows at once.
@@ -95,7 +116,8 @@ func (h *head) grow(rows, kept int) error {
 	if h.hasScore() {
 		s.scores, s.dScores = t.Matrix(rows, h.cfg.NumLabels), t.Matrix(rows, h.cfg.NumLabels)
 	} else {
-		s.logits, s.part = t.Matrix(kept, h.cfg.VocabSize), t.Matrix(kept, H)
+		s.logits, s.part = t.Matrix(kept, h.cfg.VocabSize), t.Matrix(kept, max(H, h.low))
+		s.low = lowSpace{values: t.Float32(kept * h.low), gradient: t.Float32(kept * h.low)}
 		for _, v := range []*[]float32{&s.lse, &s.logprob, &s.entropy, &s.discriminator, &s.dLogprob, &s.dEntropy} {
 			*v = t.Float32(rows)
 		}
@@ -146,11 +168,24 @@ func (h *head) forward(m *network, p *packing) {
 	h.eachChunk(n, func(from, to int) {
 		logits := h.chunkLogits(m, p, from, to)
 		kernel.LogitStats(h.pool, logits, s.targets[from:to], s.lse[from:to], s.entropy[from:to], s.logprob[from:to])
+		h.softStats(p, logits, from, to)
 		if h.discriminate {
 			kernel.EntropyDiscriminator(h.pool, logits, s.discriminator[from:to])
 		}
 		if h.compare.divergence != nil {
 			h.compareRows(p, logits, from, to)
+		}
+	})
+}
+
+// softStats fills the log-probabilities of the rows [from, to) that have several targets.
+func (h *head) softStats(p *packing, logits kernel.Matrix, from, to int) {
+	if len(p.soft) == 0 {
+		return
+	}
+	eachRow(h.pool, to-from, func(i int) {
+		if s := p.softOf(&p.head[from+i]); s != nil {
+			kernel.Logprobs(s.logprob, logits.Row(i), s.targets)
 		}
 	})
 }
@@ -178,7 +213,7 @@ func (h *head) logitsOf(from, to int) kernel.Matrix {
 // chunkLogits computes the logits of head rows [from, to), divided by their temperatures.
 func (h *head) chunkLogits(m *network, p *packing, from, to int) kernel.Matrix {
 	logits := h.logitsOf(from, to)
-	kernel.MatMul(h.pool, logits, h.space.normed.RowRange(from, to), m.head.T(), false)
+	m.head.apply(h.pool, h.space.low, logits, h.space.normed.RowRange(from, to))
 	applyTemperature(h.pool, logits, p.head[from:to])
 	return logits
 }

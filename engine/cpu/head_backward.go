@@ -38,20 +38,36 @@ func (h *head) backLogits(m, grad *network, p *packing) {
 		if h.compare.divergence != nil {
 			h.backCompare(p, logits, from, to)
 		} else {
-			h.backStats(logits, from, to)
+			h.backStats(p, logits, from, to)
 		}
-		h.backStates(s.dNormed.RowRange(from, to), logits, m.head)
-		if grad.head.Rows > 0 {
-			kernel.MatMul(h.pool, grad.head, logits.T(), s.normed.RowRange(from, to), true)
+		dNormed, normed := s.dNormed.RowRange(from, to), s.normed.RowRange(from, to)
+		h.backStates(dNormed, logits, m.head.weight)
+		if grad.head.weight.Rows > 0 {
+			kernel.MatMul(h.pool, grad.head.weight, logits.T(), normed, true)
+		}
+		if m.head.down.Rows > 0 {
+			h.backAdapter(&m.head, &grad.head, dNormed, logits, normed)
 		}
 	})
+}
+
+// backAdapter adds the gradient of the head's A and B to grad, and that of their input to dNormed.
+func (h *head) backAdapter(l, grad *linear, dNormed, dLogits, normed kernel.Matrix) {
+	low := l.project(h.pool, h.space.low, normed)
+	kernel.MatMul(h.pool, grad.up[0].b, dLogits.T(), low, true)
+	dLow := kernel.NewMatrix(h.space.low.gradient, normed.Rows, l.down.Rows)
+	h.backStates(dLow, dLogits, l.up[0].b)
+	scaleRows(h.pool, dLow, l.scale)
+	kernel.MatMul(h.pool, grad.down, dLow.T(), normed, true)
+	kernel.MatMul(h.pool, dNormed, dLow, l.down, true)
 }
 
 // vocabularyChain is how many tokens of the vocabulary one FMA chain of backStates adds up. Logits of
 // the wrong tokens have tiny derivatives, which a chain over the whole vocabulary would round away.
 const vocabularyChain = 2048
 
-// backStates writes dLogits·w to dNormed: chains of vocabularyChain tokens, added up.
+// backStates writes dLogits·w to dNormed, or to the derivatives of an adapter's low-rank states: chains
+// of vocabularyChain tokens, added up.
 func (h *head) backStates(dNormed, dLogits, w kernel.Matrix) {
 	vocabulary, part := w.Rows, first(h.space.part, dNormed.Rows, dNormed.Cols)
 	for from := 0; from < vocabulary; from += vocabularyChain {
@@ -68,7 +84,23 @@ func (h *head) backStates(dNormed, dLogits, w kernel.Matrix) {
 
 // backStats replaces the logits of head rows [from, to) by the gradient of their log-probabilities
 // and entropies with respect to the logits.
-func (h *head) backStats(logits kernel.Matrix, from, to int) {
+func (h *head) backStats(p *packing, logits kernel.Matrix, from, to int) {
 	s := &h.space
 	kernel.LogitBackward(h.pool, logits, s.targets[from:to], s.lse[from:to], s.entropy[from:to], s.dLogprob[from:to], s.dEntropy[from:to])
+	if len(p.soft) == 0 {
+		return
+	}
+	// LogitBackward has given the first target the derivatives of all.
+	eachRow(h.pool, to-from, func(i int) {
+		r := &p.head[from+i]
+		soft := p.softOf(r)
+		if soft == nil {
+			return
+		}
+		row := logits.Row(i)
+		row[r.target] -= s.dLogprob[from+i]
+		for k, target := range soft.targets {
+			row[target] += soft.d[k] / r.temperature
+		}
+	})
 }

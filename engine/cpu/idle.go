@@ -13,7 +13,7 @@ func (s *passes) dropIdle() {
 	p, b := &s.packing, &s.backbone
 	var active []int
 	for i := range p.head {
-		if s.head.active(i) {
+		if s.head.active(p, i) {
 			active = append(active, i)
 		}
 	}

@@ -118,7 +118,7 @@ func TestForwardEqualsPEFT(t *testing.T) {
 		Logprobs       []float64
 	}
 	readJSON(t, "internal/sampler/testdata/adapters.json.gz", &cases)
-	for _, name := range []string{"plain", "stable"} {
+	for _, name := range []string{"plain", "stable", "head"} {
 		opts := tiny("llama")
 		opts.LoRA = &engine.LoRASpec{Path: "internal/sampler/testdata/adapters/" + name}
 		e := open(t, opts)

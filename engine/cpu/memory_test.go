@@ -46,6 +46,8 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 		"muon of an adapter":       {Optimizer: engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95}, LoRA: lora},
 		"full, published":          {KeepPublished: true},
 		"adapter":                  {LoRA: lora},
+		"adapter of the head":      {LoRA: newHeadAdapter("").LoRA, MaxTokens: 600},
+		"forward only, head":       {ForwardOnly: true, LoRA: newHeadAdapter("").LoRA},
 		"adapter that is read":     {LoRA: &engine.LoRASpec{Path: saved}},
 		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 140},
 		"with a teacher":           {TeacherWidth: 48, MaxTokens: 600},

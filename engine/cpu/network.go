@@ -9,7 +9,7 @@ import (
 // gradient. In a gradient, a part without data belongs to a frozen weight.
 type network struct {
 	embedding kernel.Matrix // [V, H]
-	head      kernel.Matrix // [V, H]; the embedding if tied; empty if there is a score
+	head      linear        // [V, H]; its weight is the embedding if tied; empty if there is a score
 	score     linear        // [labels, H] of a value head or reward model; otherwise empty
 	norm      []float32     // [H]
 	layers    []layer
@@ -37,9 +37,12 @@ func viewModel(cfg *model.Config, base *layout, flat []float32, adapters *adapte
 	case cfg.Head != model.CausalLM:
 		m.score = viewScore(base, flat)
 	case cfg.TieEmbeddings:
-		m.head = m.embedding
+		m.head.weight = m.embedding
 	default:
-		m.head = base.block(flat, headName)
+		m.head.weight = base.block(flat, headName)
+	}
+	if adapters != nil {
+		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
 	}
 	for i := range cfg.NumLayers {
 		prefix := layerPrefix(i)

@@ -15,6 +15,14 @@ type headRow struct {
 	target      int32
 	temperature float32
 	teacher     string
+	soft        int32 // 1 + its number in packing.soft, if it has several targets, of which target is the first; else 0
+}
+
+// soft are the targets of a head row that has several: no other row shares its logits.
+type soft struct {
+	targets []int32   // [K]
+	logprob []float32 // [K] nats
+	d       []float32 // [K] of the loss by logprob
 }
 
 // use is a trained token of an experience. Branches that share tokens may train the same one, so
@@ -35,8 +43,10 @@ type packing struct {
 	segments  []kernel.Segment // runs of tokens; one ends where sequences end or part
 	sequences []int            // the last segment of each sequence
 	head      []headRow        // by row
-	uses      []use            // by head row, then by experience
-	path      []int32          // rows of the tokens of the sequence that is packed
+	soft      []soft
+	softSpace []float32 // the numbers of soft
+	uses      []use     // by head row, then by experience
+	path      []int32   // rows of the tokens of the sequence that is packed
 }
 
 // stretch is the part of an experience that the engine computes: Tokens[:n].
@@ -51,6 +61,7 @@ type stretch struct {
 // prefixes.
 func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(length int) int) {
 	p.tokens, p.positions, p.segments, p.sequences, p.uses = p.tokens[:0], p.positions[:0], p.segments[:0], p.sequences[:0], p.uses[:0]
+	p.soft, p.softSpace = p.soft[:0], p.softSpace[:0]
 	var work []stretch
 	for i, e := range batch {
 		if last := lastTrained(e.Mask); last > 0 {
@@ -102,9 +113,14 @@ func (p *packing) addUses(e *trinity.Experience, s stretch) {
 	if e.Targets != nil {
 		targets = e.Targets
 	}
+	k := len(targets) / len(e.Tokens)
 	for t := 1; t <= len(s.tokens); t++ {
 		if e.Mask[t] {
-			row := headRow{row: p.path[t-1], target: targets[t], temperature: temperature(e), teacher: e.Teacher}
+			row := headRow{row: p.path[t-1], target: targets[t*k], temperature: temperature(e), teacher: e.Teacher}
+			if k > 1 {
+				p.soft = append(p.soft, soft{targets: targets[t*k : (t+1)*k]})
+				row.soft = int32(len(p.soft))
+			}
 			p.uses = append(p.uses, use{headRow: row, experience: s.experience, position: t})
 		}
 	}
@@ -114,8 +130,9 @@ func (p *packing) addUses(e *trinity.Experience, s stretch) {
 func (p *packing) joinUses() {
 	slices.SortFunc(p.uses, func(a, b use) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.target, b.target), cmp.Compare(a.temperature, b.temperature),
-			cmp.Compare(a.teacher, b.teacher), cmp.Compare(a.experience, b.experience))
+			cmp.Compare(a.teacher, b.teacher), cmp.Compare(a.soft, b.soft), cmp.Compare(a.experience, b.experience))
 	})
+	p.takeSoft()
 	p.head = p.head[:0]
 	for i := range p.uses {
 		u := &p.uses[i]
@@ -124,6 +141,29 @@ func (p *packing) joinUses() {
 		}
 		u.head = len(p.head) - 1
 	}
+}
+
+// takeSoft takes the numbers of the rows with several targets.
+func (p *packing) takeSoft() {
+	n := 0
+	for _, s := range p.soft {
+		n += 2 * len(s.targets)
+	}
+	p.softSpace = slices.Grow(p.softSpace, n)[:n]
+	for i, from := 0, 0; i < len(p.soft); i++ {
+		s := &p.soft[i]
+		k := len(s.targets)
+		s.logprob, s.d = p.softSpace[from:from+k], p.softSpace[from+k:from+2*k]
+		from += 2 * k
+	}
+}
+
+// softOf returns the targets of a head row that has several; nil if it has one.
+func (p *packing) softOf(r *headRow) *soft {
+	if r.soft == 0 {
+		return nil
+	}
+	return &p.soft[r.soft-1]
 }
 
 // lastTrained returns the position of the last trained token, or 0 if there is none.

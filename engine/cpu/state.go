@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
+	"github.com/trinity-go/trinity/model"
 )
 
 // Files of a state directory.
@@ -110,7 +112,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	if err := e.trainable(ctx); err != nil {
 		return err
 	}
-	s, err := readState(filepath.Join(dir, stateName), e.optimizer.describe(), e.adapters.tag())
+	s, err := readState(filepath.Join(dir, stateName), e.optimizer.describe(), e.cfg, e.adapters.tag())
 	if err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 }
 
 // readState reads the file of a state and checks that it is of a run with this optimizer and LoRA.
-func readState(path, optimizer string, lora *loraTag) (state, error) {
+func readState(path, optimizer string, cfg *model.Config, lora *loraTag) (state, error) {
 	s, err := parseState(path)
 	if err != nil {
 		return s, err
@@ -156,7 +158,7 @@ func readState(path, optimizer string, lora *loraTag) (state, error) {
 	if saved := cmp.Or(s.Optimizer, engine.AdamW); saved != optimizer {
 		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s; this engine has %s: resume the run with its own optimizer", path, saved, optimizer)
 	}
-	if !s.LoRA.equal(lora) {
+	if !s.LoRA.equal(cfg, lora) {
 		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s; this engine has %s: resume the run with its own LoRA", path, s.LoRA, lora)
 	}
 	return s, nil
@@ -181,12 +183,17 @@ func parseState(path string) (s state, err error) {
 	return s, nil
 }
 
-// equal reports whether two runs have the same LoRA, or both none.
-func (t *loraTag) equal(other *loraTag) bool {
+// equal reports whether two runs adapt the same modules of a model alike, or both none. The file of an
+// adapter may name modules that its run called [model.AllLinear].
+func (t *loraTag) equal(cfg *model.Config, other *loraTag) bool {
 	if t == nil || other == nil {
 		return t == other
 	}
-	return t.Rank == other.Rank && t.Scale == other.Scale && slices.Equal(t.Modules, other.Modules) && slices.Equal(t.Exclude, other.Exclude)
+	lora := t.lora()
+	own, err := lora.Tensors(cfg)
+	lora = other.lora()
+	its, err2 := lora.Tensors(cfg)
+	return t.Rank == other.Rank && t.Scale == other.Scale && err == nil && err2 == nil && reflect.DeepEqual(own, its)
 }
 
 // String describes a LoRA in an error.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -42,6 +43,9 @@ func (h *head) stats(p *packing, batch []*trinity.Experience, want trinity.Strea
 				*stream.to = make([]float32, len(x.Tokens))
 			}
 		}
+		if n := len(x.Targets); !want.Value && n > len(x.Tokens) {
+			s.Logprob = make([]float32, n)
+		}
 	}
 	for _, u := range p.uses {
 		s := &stats[u.experience]
@@ -49,7 +53,11 @@ func (h *head) stats(p *packing, batch []*trinity.Experience, want trinity.Strea
 			s.Value[u.position] = space.scores.Data[u.head]
 			continue
 		}
-		s.Logprob[u.position] = space.logprob[u.head]
+		if soft := p.softOf(&u.headRow); soft != nil {
+			copy(s.Logprob[u.position*len(soft.targets):], soft.logprob)
+		} else {
+			s.Logprob[u.position] = space.logprob[u.head]
+		}
 		if want.Entropy {
 			s.Entropy[u.position] = space.entropy[u.head]
 		}
@@ -89,7 +97,7 @@ func (h *head) takeGradient(p *packing, batch []*trinity.Experience, grads []tri
 			s.dScores.Data[i] += at(g.Value, u.position)
 			sum = float64(s.dScores.Data[i])
 		} else {
-			s.dLogprob[i] += at(g.Logprob, u.position)
+			s.dLogprob[i] += p.dLogprob(&u, g.Logprob)
 			s.dEntropy[i] += at(g.Entropy, u.position)
 			sum = float64(s.dLogprob[i]) + float64(s.dEntropy[i])
 			if d != nil {
@@ -102,9 +110,23 @@ func (h *head) takeGradient(p *packing, batch []*trinity.Experience, grads []tri
 		}
 	}
 	for i := range n {
-		needed = needed || h.active(i)
+		needed = needed || h.active(p, i)
 	}
 	return needed, nil
+}
+
+// dLogprob returns the derivative of a loss by the log-probability of a use, from those of its experience. If
+// the row has several targets, it keeps their derivatives and returns the sum.
+func (p *packing) dLogprob(u *use, of []float32) (sum float32) {
+	soft := p.softOf(&u.headRow)
+	if soft == nil {
+		return at(of, u.position)
+	}
+	for k := range soft.d {
+		soft.d[k] = at(of, u.position*len(soft.d)+k)
+		sum += soft.d[k]
+	}
+	return sum
 }
 
 // checkGradient refuses derivatives of a wrong length, or by a stream that was not computed.
@@ -123,7 +145,11 @@ func (h *head) checkGradient(g *trinity.TokenGrads, x *trinity.Experience) error
 		if s.v != nil && !s.computed {
 			return fmt.Errorf("cpu: the loss returned derivatives by %s, which it did not ask for or this engine's head does not compute", s.name)
 		}
-		if s.v != nil && len(s.v) != len(x.Tokens) {
+		want := len(x.Tokens)
+		if s.name == "logprob" {
+			want = max(want, len(x.Targets))
+		}
+		if s.v != nil && len(s.v) != want {
 			return fmt.Errorf("cpu: the loss returned %d derivatives by %s for experience %s of %d tokens", len(s.v), s.name, x.ID, len(x.Tokens))
 		}
 	}
@@ -131,8 +157,11 @@ func (h *head) checkGradient(g *trinity.TokenGrads, x *trinity.Experience) error
 }
 
 // active reports whether the loss depends on head row i.
-func (h *head) active(i int) bool {
+func (h *head) active(p *packing, i int) bool {
 	s, d := &h.space, h.compare.gradient
+	if soft := p.softOf(&p.head[i]); soft != nil && slices.ContainsFunc(soft.d, func(v float32) bool { return v != 0 }) {
+		return true
+	}
 	if s.dScores.Rows > 0 {
 		return s.dScores.Data[i] != 0
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -17,7 +18,7 @@ func filesOf(cfg *model.Config, adapter bool) func(dir string) error {
 			if err != nil {
 				return err
 			}
-			return a.Close()
+			return both(withoutHead(a, dir), a.Close())
 		}
 		m, err := model.Open(dir)
 		if err != nil {
@@ -37,4 +38,17 @@ func filesOf(cfg *model.Config, adapter bool) func(dir string) error {
 		}
 		return nil
 	}
+}
+
+// namesHead reports whether a new adapter would adapt the output head.
+func namesHead(l *engine.LoRASpec) bool {
+	return slices.Contains(l.TargetModules, model.OutputHead) && !slices.Contains(l.ExcludeModules, model.OutputHead)
+}
+
+// withoutHead refuses an adapter of the output head.
+func withoutHead(a *model.Adapter, dir string) error {
+	if slices.Contains(a.Names(), model.LoRATensor(model.OutputHead, "A")) {
+		return fmt.Errorf("%s is %s", dir, ofTheHead)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package served
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -83,11 +84,21 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
 		refuse(model+".enable_return_routed_experts", "routed experts of mixture-of-experts models", "")
 	}
+	for i, l := range c.Model.LoraConfigs {
+		if namesHead(&l.LoRASpec) {
+			refuse(fmt.Sprintf("model.lora_configs.%d.target_modules", i), ofTheHead,
+				"leave it out, or sample with another engine, also with --engine cpu")
+		}
+	}
 	if c.Method.Recomputes {
 		return all
 	}
 	return append(all, config.ChangedSampling(c, isBiased, unbias)...)
 }
+
+// ofTheHead is said of adapters of lm_head. Servers take them for some architectures, and nobody has tried
+// them here.
+const ofTheHead = "an adapter of the output head (lm_head), which servers do not take for every model"
 
 const amongArguments = "a credential among the arguments of a program, which others can read"
 

@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/served"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -88,6 +89,28 @@ func TestRankOfASavedAdapter(t *testing.T) {
 		}
 	}
 }
+
+// Adapters of the output head are refused: by their names, and in a directory.
+func TestAdaptersOfTheHeadAreRefused(t *testing.T) {
+	for _, lora := range []*engine.LoRASpec{
+		{LoraRank: 4, TargetModules: engine.Names{"all-linear", "lm_head"}}, {Path: "../cpu/internal/sampler/testdata/adapters/head"},
+	} {
+		for _, plugin := range []string{"vllm", "sglang"} {
+			s := spec(starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true}).URL)
+			s.LoRA = lora
+			if _, err := open(t, plugin, s, nil); err == nil || !strings.Contains(err.Error(), ofHead) {
+				t.Errorf("%s, %+v: %v", plugin, lora, err)
+			}
+		}
+	}
+	const set = "model.lora_configs=[{target_modules: [q_proj, lm_head]}]"
+	_, err := config.Parse("run.yaml", []byte(training), config.Options{Overrides: []string{set}})
+	if err == nil || !strings.Contains(err.Error(), "model.lora_configs.0.target_modules") || !strings.Contains(err.Error(), ofHead) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+const ofHead = "an adapter of the output head (lm_head)"
 
 // A server that has restarted knows no adapter: it gets the newest one again, the request is answered, and
 // later versions arrive. Whether a request or the next version meets the restart first makes no difference.

@@ -110,6 +110,9 @@ func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
 		return 0, nil
 	case spec.LoRA.Path == "":
 		most = spec.LoRA.LoraRank
+		if namesHead(spec.LoRA) {
+			return 0, errors.New("target_modules names " + ofTheHead)
+		}
 	default:
 		paths = append(slices.Clip(paths), spec.LoRA.Path)
 	}
@@ -119,7 +122,7 @@ func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
 			return 0, err
 		}
 		most = max(most, a.Rank)
-		if err := a.Close(); err != nil {
+		if err := both(withoutHead(a, path), a.Close()); err != nil {
 			return 0, err
 		}
 	}

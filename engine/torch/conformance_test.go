@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -12,6 +13,8 @@ func TestIsAnEngine(t *testing.T) {
 	momentum, lora, critic, savedCritic := trained("llama"), trained("qwen2"), tiny("qwen2"), tiny("critic")
 	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9, Nesterov: true}
 	lora.LoRA, lora.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
+	tied := trained("llama3_bias_tied")
+	tied.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: engine.Names{model.AllLinear, model.OutputHead}}
 	critic.Train, critic.Head, critic.Seed = true, engine.ValueHead, 1
 	savedCritic.Train, savedCritic.Head = true, engine.ValueHead
 	copies := trained("llama")
@@ -22,7 +25,8 @@ func TestIsAnEngine(t *testing.T) {
 	})
 	for _, ranks := range []int{1, 2} {
 		for name, spec := range map[string]engine.TrainerSpec{
-			"all weights": trained("llama"), "momentum": momentum, "adapters": lora, "critic": critic, "saved critic": savedCritic,
+			"all weights": trained("llama"), "momentum": momentum, "adapters": lora, "adapter of a tied head": tied,
+			"critic": critic, "saved critic": savedCritic,
 		} {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				p := onRanks(t, ranks)

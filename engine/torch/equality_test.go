@@ -214,13 +214,17 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 	lora, critic := trained("qwen2"), tiny("qwen2")
 	lora.LoRA = &engine.LoRASpec{Path: filepath.Join(lora.ModelPath)}
 	critic.Train, critic.Head, critic.Seed = true, engine.ValueHead, 3
-	cases := map[string]engine.TrainerSpec{"adapters": lora, "critic": critic}
+	head, tied := trained("llama"), trained("llama3_bias_tied")
+	for _, spec := range []*engine.TrainerSpec{&head, &tied} {
+		spec.LoRA = &engine.LoRASpec{Path: tiny(filepath.Join("head_adapter", filepath.Base(spec.ModelPath))).ModelPath}
+	}
+	cases := map[string]engine.TrainerSpec{"adapters": lora, "critic": critic, "adapter of the head": head, "adapter of a tied head": tied}
 	for _, name := range []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe"} {
 		cases[name] = trained(name)
 	}
 	for _, ranks := range []int{1, 2} {
 		if ranks > 1 {
-			for _, name := range []string{"adapters", "critic", "llama", "qwen3_moe"} {
+			for _, name := range []string{"adapters", "critic", "llama", "qwen3_moe", "adapter of the head"} {
 				spec := cases[name]
 				spec.Strategy = "ddp"
 				cases[name+", ddp"] = spec

@@ -96,32 +96,33 @@ func (c *conversion) convert(ctx context.Context, source string) (err error) {
 		return err
 	}
 	defer m.Close()
-	var weights model.Source = m
 	if c.adapter != "" {
 		update, err := model.OpenAdapter(c.adapter, m.Config)
 		if err != nil {
 			return err
 		}
 		defer update.Close()
-		weights = model.Merge(m, update)
+		if m, err = model.Merge(m, update); err != nil {
+			return err
+		}
 	}
 	text, err := renderer.Open(base, renderer.Options{})
 	if err != nil {
 		return err
 	}
-	return c.write(m, weights, text)
+	return c.write(m, text)
 }
 
-// write writes the weights of m or of m with an adapter. text is nil if the model has no tokenizer.
-func (c *conversion) write(m *model.Model, weights model.Source, text *renderer.Renderer) error {
+// write writes m. text is nil if the model has no tokenizer.
+func (c *conversion) write(m *model.Model, text *renderer.Renderer) error {
 	var tok *tokenizer.Tokenizer
 	if text != nil {
 		tok = text.Tokenizer()
 	}
 	if c.gguf() {
-		return model.WriteGGUF(c.out, m, weights, tok, c.dtype)
+		return model.WriteGGUF(c.out, m, m, tok, c.dtype)
 	}
-	if err := model.WriteDir(c.out, m.Config, weights, c.dtype); err != nil {
+	if err := model.WriteDir(c.out, m.Config, m, c.dtype); err != nil {
 		return err
 	}
 	if tok != nil {

@@ -61,6 +61,29 @@ func TestEvaluationsChooseAmongAdapters(t *testing.T) {
 	}
 }
 
+// The plan counts the adapter of the output head, which all-linear leaves out.
+func TestTheHeadsAdapterIsInThePlan(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	trained := func(modules string) int64 {
+		f, err := settle.Facts(p.load(t, "model.lora_configs=[{lora_rank: 4, target_modules: "+modules+"}]").Settled()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Model.Trained
+	}
+	cfg, err := model.ReadConfig(filepath.Join(p.dir, "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, layers := int64(4*(cfg.VocabSize+cfg.HiddenSize)), trained("all-linear")
+	if got := trained("[lm_head]"); got != head {
+		t.Errorf("%d weights of the head are trained, want %d", got, head)
+	}
+	if got := trained("[all-linear, lm_head]"); got != layers+head {
+		t.Errorf("%d weights of layers and head are trained, want %d", got, layers+head)
+	}
+}
+
 func TestAdaptersAreCheckedBeforeARun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	for list, want := range map[string]string{

@@ -68,6 +68,7 @@ func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
 func TestBenchWritesModels(t *testing.T) {
 	for name, overrides := range map[string][]string{
 		"all weights": nil, "lora": {"model.lora_configs=[{lora_rank: 4, lora_alpha: 6, target_modules: [q_proj]}]"},
+		"head":       {"model.lora_configs=[{lora_rank: 3, lora_alpha: 5, target_modules: [all-linear, lm_head]}]"},
 		"stabilised": {"model.lora_configs=[{lora_rank: 3, lora_alpha: 5, use_rslora: true, exclude_modules: [o_proj]}]"},
 	} {
 		t.Run(name, func(t *testing.T) {

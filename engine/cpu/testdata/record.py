@@ -194,4 +194,5 @@ def adamw():  # three steps with clipping, as torch.optim.AdamW and clip_grad_no
         steps.append(dict(grad=gradient, norm=norm, after=p.detach().tolist()))
     return dict(lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip=2.0, start=start, steps=steps)
 
-main()
+if __name__ == "__main__":
+    main()

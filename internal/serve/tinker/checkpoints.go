@@ -210,10 +210,8 @@ func (s *catalog) loadCall(body []byte) (*call, error) {
 		if err != nil {
 			return nil, err
 		}
-		own, its := m.recipe, c.recipe
-		own.TrainUnembed = its.TrainUnembed // has no effect
-		if own != its {
-			return nil, fmt.Errorf("%s is of another adapter: %s, and this model is %s", c.path, &its, &own)
+		if own, its := &m.recipe, &c.recipe; *own != *its {
+			return nil, fmt.Errorf("%s is of another adapter: %s, and this model is %s", c.path, its, own)
 		}
 		trainer, err := c.open(ctx, b, in.Optimizer)
 		if err != nil {

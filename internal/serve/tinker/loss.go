@@ -36,9 +36,10 @@ type formula struct {
 	optional []string           // that it may have
 	settings map[string]float64 // with their defaults; NaN must be given
 	each     func(d *datum, grad []float32) (sum float64)
+	soft     bool // a token may have several targets
 }
 
-// datum is a sequence of n tokens.
+// datum is a sequence of n tokens, or of n targets if a token has several.
 type datum struct {
 	lp       []float32            // [n]
 	in       map[string][]float32 // [n]
@@ -54,7 +55,7 @@ const (
 var sampledInputs = []string{"logprobs", "advantages"}
 
 var formulas = map[string]formula{
-	"cross_entropy": {inputs: []string{"weights"}, each: func(d *datum, grad []float32) (sum float64) {
+	"cross_entropy": {inputs: []string{"weights"}, soft: true, each: func(d *datum, grad []float32) (sum float64) {
 		for t, w := range d.in["weights"] {
 			sum -= float64(w) * float64(d.lp[t])
 			grad[t] = -w
@@ -115,8 +116,11 @@ func newLoss(name string, settings map[string]float64) (*lossFn, error) {
 	return l, nil
 }
 
-// add gives the inputs [T−1] of an experience: input t is of Tokens[t+1].
-func (l *lossFn) add(e *trinity.Experience, inputs map[string][]float32) error {
+// add gives the inputs [(T−1)·k] of an experience with k targets a token: input t·k is of Tokens[t+1].
+func (l *lossFn) add(e *trinity.Experience, k int, inputs map[string][]float32) error {
+	if k > 1 && !l.of.soft {
+		return fmt.Errorf("loss_fn_inputs: target_tokens has %d numbers a token: cross_entropy alone takes several", k)
+	}
 	for _, name := range l.of.inputs {
 		if inputs[name] == nil {
 			return fmt.Errorf("loss_fn_inputs lacks %s", name)
@@ -127,8 +131,8 @@ func (l *lossFn) add(e *trinity.Experience, inputs map[string][]float32) error {
 			return fmt.Errorf("loss_fn_inputs has %.40q, which this loss does not read: it reads target_tokens, %s", name,
 				strings.Join(append(slices.Clone(l.of.inputs), l.of.optional...), ", "))
 		}
-		if len(inputs[name]) != len(e.Tokens)-1 {
-			return fmt.Errorf("loss_fn_inputs: %s has %d numbers, and there are %d tokens", name, len(inputs[name]), len(e.Tokens)-1)
+		if n := (len(e.Tokens) - 1) * k; len(inputs[name]) != n {
+			return fmt.Errorf("loss_fn_inputs: %s has %d numbers: want %d, as many as target_tokens", name, len(inputs[name]), n)
 		}
 		for t, v := range inputs[name] {
 			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
@@ -155,9 +159,10 @@ func (l *lossFn) compute(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 		if !ok {
 			return nil, nil, fmt.Errorf("datum %d has no inputs", i)
 		}
-		grad := make([]float32, len(e.Tokens))
-		d := datum{now[i].Logprob[1:], inputs, l.settings, metrics}
-		metrics["loss"] += l.of.each(&d, grad[1:])
+		grad := make([]float32, len(now[i].Logprob))
+		k := len(grad) / len(e.Tokens)
+		d := datum{now[i].Logprob[k:], inputs, l.settings, metrics}
+		metrics["loss"] += l.of.each(&d, grad[k:])
 		grads[i].Logprob = grad
 	}
 	return grads, metrics, nil

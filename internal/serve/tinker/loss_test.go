@@ -40,7 +40,7 @@ func TestLosses(t *testing.T) {
 		b, now := &trinity.Batch{}, []trinity.TokenStats{}
 		for _, d := range c.Data {
 			e := &trinity.Experience{Tokens: make([]int32, len(d.Logprob)+1)}
-			if err := l.add(e, d.Inputs); err != nil {
+			if err := l.add(e, 1, d.Inputs); err != nil {
 				t.Fatal(err)
 			}
 			b.Experiences = append(b.Experiences, e)
@@ -88,8 +88,8 @@ func TestLossesRefuse(t *testing.T) {
 		loss   string
 		inputs map[string][]float32
 	}{
-		"loss_fn_inputs lacks weights":                                  {"cross_entropy", nil},
-		"loss_fn_inputs: weights has 1 numbers, and there are 2 tokens": {"cross_entropy", map[string][]float32{"weights": {1}}},
+		"loss_fn_inputs lacks weights":                                            {"cross_entropy", nil},
+		"loss_fn_inputs: weights has 1 numbers: want 2, as many as target_tokens": {"cross_entropy", map[string][]float32{"weights": {1}}},
 		"loss_fn_inputs: weights is NaN at token 1: want a finite number": {
 			"cross_entropy", map[string][]float32{"weights": {1, float32(math.NaN())}}},
 		`loss_fn_inputs has "mask", which this loss does not read: it reads target_tokens, logprobs, advantages`: {
@@ -103,7 +103,7 @@ func TestLossesRefuse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.add(&trinity.Experience{Tokens: make([]int32, 3)}, c.inputs); err == nil || err.Error() != want {
+		if err := l.add(&trinity.Experience{Tokens: make([]int32, 3)}, 1, c.inputs); err == nil || err.Error() != want {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}

@@ -54,22 +54,30 @@ type recipe struct {
 	Optimizer    string `json:"optimizer"`
 }
 
-// attention and perceptron are the layers of train_attn and train_mlp.
+// attention and perceptron are the layers of train_attn and train_mlp, and unembed is what train_unembed adds.
 var (
 	attention  = engine.Names{"q_proj", "k_proj", "v_proj", "o_proj"}
 	perceptron = engine.Names{"gate_proj", "up_proj", "down_proj"}
+	unembed    = engine.Names{"lm_head"}
 )
 
 func (m *recipe) String() string {
-	return fmt.Sprintf("%s, rank %d, alpha %d, train_mlp %t, train_attn %t", m.BaseModel, m.Rank, m.Alpha, m.TrainMLP, m.TrainAttn)
+	return fmt.Sprintf("%s, rank %d, alpha %d, train_mlp %t, train_attn %t, train_unembed %t",
+		m.BaseModel, m.Rank, m.Alpha, m.TrainMLP, m.TrainAttn, m.TrainUnembed)
 }
 
 func (m *recipe) lora() *engine.LoRASpec {
-	spec := &engine.LoRASpec{LoraRank: m.Rank, LoraAlpha: m.Alpha, BaseModelName: m.BaseModel, TargetModules: engine.Names{"all-linear"}}
-	if !m.TrainMLP {
-		spec.TargetModules = attention
-	} else if !m.TrainAttn {
+	spec := &engine.LoRASpec{LoraRank: m.Rank, LoraAlpha: m.Alpha, BaseModelName: m.BaseModel}
+	switch {
+	case m.TrainMLP && m.TrainAttn:
+		spec.TargetModules = engine.Names{"all-linear"}
+	case m.TrainMLP:
 		spec.TargetModules = perceptron
+	case m.TrainAttn:
+		spec.TargetModules = attention
+	}
+	if m.TrainUnembed {
+		spec.TargetModules = slices.Concat(spec.TargetModules, unembed)
 	}
 	return spec
 }
@@ -108,8 +116,8 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 		BaseModel: in.BaseModel, Rank: lora.Rank, Alpha: s.opts.Alpha, TrainUnembed: isTrue(lora.TrainUnembed), TrainMLP: isTrue(lora.TrainMLP),
 		TrainAttn: isTrue(lora.TrainAttn), Optimizer: "adamw",
 	}
-	if !m.TrainMLP && !m.TrainAttn {
-		return nil, bad("lora_config: with train_mlp and train_attn false there is nothing to train")
+	if !m.TrainMLP && !m.TrainAttn && !m.TrainUnembed {
+		return nil, bad("lora_config: with train_mlp, train_attn and train_unembed false there is nothing to train")
 	}
 	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}, callCreate, body)
 }

@@ -155,12 +155,18 @@ func (c *client) result(reply object) (message []byte, failed string) {
 // model creates a model.
 func (c *client) model(number int) string {
 	c.t.Helper()
+	return c.modelOf(number, object{"rank": 2, "seed": 3})
+}
+
+// modelOf creates a model with a lora_config.
+func (c *client) modelOf(number int, lora object) string {
+	c.t.Helper()
 	if c.session == "" {
 		c.session = c.call("create_session", object{"type": "create_session"})["session_id"].(string)
 	}
 	made := c.call("create_model", object{
 		"session_id": c.session, "model_seq_id": number, "base_model": "tiny", "type": "create_model",
-		"lora_config": object{"rank": 2, "seed": 3, "train_unembed": false},
+		"lora_config": lora,
 	})
 	if _, failed := c.result(made); failed != "" {
 		c.t.Fatal(failed)
@@ -345,7 +351,7 @@ func TestARefusedRequestUsesItsNumber(t *testing.T) {
 		{request(id, 0, "cross_entropy", []int32{1, 32}), "datum 0: target_tokens: token 0 is 32: want 0 to 31"},
 		{request(id, 0, "cross_entropy", long), "datum 0: it has 59 tokens: want 1 to 48"},
 		{request(id, 0, "ppo", first), "datum 0: loss_fn_inputs lacks logprobs"},
-		{columns, `datum 0: loss_fn_inputs: "target_tokens" has 5 numbers a token: this version takes one`},
+		{columns, `datum 0: loss_fn_inputs: target_tokens has 5 numbers, 5 a token, and there are 5 tokens`},
 		{image, "datum 0: chunk 0 is an image: this server reads text alone"},
 		{named, `loss_fn_config: "clip_low_threshold" of "ppo" is a text: want a number`},
 	} {
@@ -585,7 +591,7 @@ func TestCheckpoints(t *testing.T) {
 		t.Error(failed)
 	}
 	info := c.call("weights_info", object{"tinker_path": path})
-	if info["base_model"] != "tiny" || info["lora_rank"] != 2.0 || info["is_lora"] != true || info["train_unembed"] != false {
+	if info["base_model"] != "tiny" || info["lora_rank"] != 2.0 || info["is_lora"] != true || info["train_unembed"] != true {
 		t.Errorf("%v", info)
 	}
 	if s := c.sampled(object{"model_path": path}); len(s.Sequences) != 1 {

@@ -27,9 +27,6 @@ type session struct {
 // silence is how long a session lives without a word of its client, which beats every 10 s and retries for 5 minutes.
 const silence = 10 * time.Minute
 
-// headAdapter is what the service says of train_unembed, which is on unless a client says otherwise.
-const headAdapter = "train_unembed has no effect in this version: the layers alone are trained"
-
 func (s *Server) createSession(ctx context.Context, body []byte) (any, error) {
 	var in tinker.CreateSession
 	if err := read(body, &in); err != nil {
@@ -46,8 +43,7 @@ func (s *Server) createSession(ctx context.Context, body []byte) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[id] = x
-	info := headAdapter
-	return &tinker.Session{Type: "create_session", SessionID: id, InfoMessage: &info}, nil
+	return &tinker.Session{Type: "create_session", SessionID: id}, nil
 }
 
 // heartbeat keeps a session alive. Status 410 tells the client that it has ended.

@@ -69,9 +69,10 @@ func (m *model) pass(ctx context.Context, in *tinker.ForwardBackward, unread err
 
 // pass is a request for a forward pass, or for both passes, that was checked whole.
 type pass struct {
-	loss   *lossFn
-	exps   []*trinity.Experience
-	tokens int // most that are computed at once
+	loss    *lossFn
+	exps    []*trinity.Experience
+	columns []int64 // of the targets of each, as tinker.NewOutput has them
+	tokens  int     // most that are computed at once
 }
 
 func newPass(b *Base, in *tinker.ForwardBackward) (*pass, error) {
@@ -91,66 +92,81 @@ func newPass(b *Base, in *tinker.ForwardBackward) (*pass, error) {
 	}
 	p := &pass{loss: l}
 	for i := range in.Data {
-		e, inputs, err := experienceOf(b, &in.Data[i])
+		e, columns, inputs, err := experienceOf(b, &in.Data[i])
 		if err == nil {
-			err = l.add(e, inputs)
+			err = l.add(e, max(int(columns), 1), inputs)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("datum %d: %w", i, err)
 		}
 		e.ID.Run = i
-		p.exps = append(p.exps, e)
+		p.exps, p.columns = append(p.exps, e), append(p.columns, columns)
 	}
 	return p, nil
 }
 
-const targetTokens = "target_tokens"
+const (
+	targetTokens = "target_tokens"
+	maxTargets   = 1024 // of a token
+)
 
 // experienceOf returns a sequence whose Targets are those of the datum, which are one place ahead, and the loss's inputs.
-func experienceOf(b *Base, d *tinker.Datum) (*trinity.Experience, map[string][]float32, error) {
+// columns is how many targets a token has, 0 if their tensor has one dimension.
+func experienceOf(b *Base, d *tinker.Datum) (e *trinity.Experience, columns int64, inputs map[string][]float32, err error) {
 	ids, err := d.Tokens()
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	n := len(ids)
 	if n == 0 || n > b.MaxLen {
-		return nil, nil, fmt.Errorf("it has %d tokens: want 1 to %d", n, b.MaxLen)
+		return nil, 0, nil, fmt.Errorf("it has %d tokens: want 1 to %d", n, b.MaxLen)
 	}
 	if err := b.check("model_input", ids); err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	var targets []int32
-	inputs := map[string][]float32{}
+	inputs = map[string][]float32{}
 	for i := range d.Inputs {
 		name, tensor := d.Inputs[i].Name, &d.Inputs[i].Tensor
-		if k, err := tensor.Columns(); err != nil {
-			return nil, nil, fmt.Errorf("loss_fn_inputs: %.40q: %w", name, err)
-		} else if k > 1 {
-			return nil, nil, fmt.Errorf("loss_fn_inputs: %.40q has %d numbers a token: this version takes one", name, k)
+		if _, err := tensor.Columns(); err != nil {
+			return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %.40q: %w", name, err)
 		}
 		if name == targetTokens {
+			if len(tensor.Shape) == 2 {
+				columns = tensor.Shape[1]
+			}
 			targets, err = tensor.Tokens()
 		} else {
 			inputs[name], err = tensor.Floats()
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("loss_fn_inputs: %.40q: %w", name, err)
+			return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %.40q: %w", name, err)
 		}
 	}
-	if len(targets) != n {
-		return nil, nil, fmt.Errorf("loss_fn_inputs: %s has %d numbers, and there are %d tokens", targetTokens, len(targets), n)
+	k := max(int(columns), 1)
+	for i := range d.Inputs { // [K, T] has as many numbers as [T, K]
+		x := &d.Inputs[i]
+		if shape := x.Tensor.Shape; len(shape) == 2 && shape[1] != int64(k) {
+			return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %.40q has shape %v, and target_tokens has %d numbers a token", x.Name, shape, k)
+		}
+	}
+	switch {
+	case len(targets) != n*k:
+		return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %s has %d numbers, %d a token, and there are %d tokens", targetTokens, len(targets), k, n)
+	case k > maxTargets:
+		return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %s has %d numbers a token: want %d at most", targetTokens, k, maxTargets)
 	}
 	if err := b.check(targetTokens, targets); err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	e := &trinity.Experience{
-		Tokens: append(ids, targets[n-1]), Mask: slices.Repeat([]bool{true}, n+1), PromptLen: 1, Temperature: 1,
+	e = &trinity.Experience{
+		Tokens: append(ids, targets[(n-1)*k]), Mask: slices.Repeat([]bool{true}, n+1), PromptLen: 1, Temperature: 1,
 	}
 	e.Mask[0] = false
 	if !slices.Equal(targets, e.Tokens[1:]) { // as they are where a loop shifts them
-		e.Targets = append([]int32{0}, targets...)
+		e.Targets = append(make([]int32, k), targets...)
 	}
-	return e, inputs, nil
+	return e, columns, inputs, nil
 }
 
 // check returns an error for a token outside the vocabulary.
@@ -200,7 +216,7 @@ func (p *pass) run(ctx context.Context, m *model, forwardOnly bool) (*tinker.Out
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		metrics = append(metrics, tinker.Metric{Name: name + ":sum", Value: sums[name]})
 	}
-	return tinker.NewOutput("logprobs", kept.logprobs, metrics), nil
+	return tinker.NewOutput("logprobs", kept.logprobs, p.columns, metrics), nil
 }
 
 // keeping keeps what a loss gets and returns.
@@ -216,8 +232,9 @@ func (*keeping) Streams() trinity.Streams { return trinity.Streams{} }
 // Loss implements [trinity.Loss].
 func (k *keeping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
 	grads, metrics, err := k.loss.compute(b, now)
-	for _, stats := range now {
-		k.logprobs = append(k.logprobs, slices.Clone(stats.Logprob[1:]))
+	for i, stats := range now {
+		places := len(b.Experiences[i].Tokens)
+		k.logprobs = append(k.logprobs, slices.Clone(stats.Logprob[len(stats.Logprob)/places:]))
 	}
 	for name, v := range metrics {
 		k.metrics[name] += v

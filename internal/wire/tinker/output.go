@@ -39,14 +39,25 @@ type Metric struct {
 
 const arrayRecord = "ArrayRecord"
 
-// NewOutput returns the result whose only field is a number at each position of each datum.
-func NewOutput(field string, data [][]float32, metrics []Metric) *Output {
-	x := Batched{Name: field, Offsets: make([]byte, 8), DType: Float32}
-	for _, d := range data {
-		x.Values = append(x.Values, floats(d)...)
-		x.Offsets = binary.LittleEndian.AppendUint64(x.Offsets, uint64(len(x.Values)))
+// NewOutput returns the result whose only field is a number at each position of each datum, or columns numbers
+// if that is not 0. Neighbours with as many columns are a record.
+func NewOutput(field string, data [][]float32, columns []int64, metrics []Metric) *Output {
+	out := &Output{Type: arrayRecord, Metrics: metrics}
+	for from := 0; from < len(data) || from == 0; {
+		x, n := Batched{Name: field, Offsets: make([]byte, 8), DType: Float32}, from
+		for ; n < len(data) && columns[n] == columns[from]; n++ {
+			x.Values = append(x.Values, floats(data[n])...)
+			x.Offsets = binary.LittleEndian.AppendUint64(x.Offsets, uint64(len(x.Values)))
+		}
+		if n > from && columns[from] > 0 {
+			x.Trailing = []int64{columns[from]}
+		}
+		out.Records = append(out.Records, Record{arrayRecord, []Batched{x}, int64(n - from)})
+		if from = n; n == len(data) {
+			break
+		}
 	}
-	return &Output{Type: arrayRecord, Records: []Record{{arrayRecord, []Batched{x}, int64(len(data))}}, Metrics: metrics}
+	return out
 }
 
 // Floats returns the values of a field of each datum. It is an error if a datum lacks it.

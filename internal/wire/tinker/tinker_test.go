@@ -219,7 +219,7 @@ func TestPaths(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	f.Add((&ForwardBackward{ModelID: "a", SeqID: 1, Loss: "ppo", Data: []Datum{{Input: []Chunk{TextChunk([]int32{1, 2})},
 		Inputs: []Named{{"target_tokens", NewTokens([]int32{2, 3})}, {"weights", NewFloats([]float32{1, 0})}}}}}).Encode())
-	f.Add(NewOutput("logprobs", [][]float32{{-1, -2}, {-3}}, []Metric{{"loss:sum", 3}}).Encode())
+	f.Add(NewOutput("logprobs", [][]float32{{-1, -2}, {-3}}, []int64{0, 1}, []Metric{{"loss:sum", 3}}).Encode())
 	f.Add((&Samples{Sequences: []Sequence{{Tokens: []int32{1}, Logprobs: []float32{-1},
 		Top: &Top{[]int32{1, 2}, []float32{-1, -2}, 2, 1}}}}).Encode())
 	f.Fuzz(func(t *testing.T, message []byte) {

@@ -29,8 +29,9 @@ def oracle(h, w, ids, temperature, kind, beta, teacher):
     return logp.gather(1, ids[:, None])[:, 0], entropy, disc, div
 
 
+@pytest.mark.parametrize("adapted", (False, True))
 @pytest.mark.parametrize("kind,chunk", list(itertools.product(("", *DIVERGENCES), (3, 64))))
-def test_head_agrees_with_autograd(kind: str, chunk: int) -> None:
+def test_head_agrees_with_autograd(kind: str, chunk: int, adapted: bool) -> None:
     torch.manual_seed(1)
     h, w = torch.randn(ROWS, WIDTH), torch.randn(VOCABULARY, WIDTH)
     ids, temperature = torch.randint(VOCABULARY, (ROWS,)), torch.rand(ROWS) + 0.5
@@ -46,13 +47,19 @@ def test_head_agrees_with_autograd(kind: str, chunk: int) -> None:
     grads = [torch.randn(ROWS) for _ in range(3)]
     want = Want(1 / temperature, chunk, True, kind, 0.3, teachers if kind else [])
 
-    h1, w1 = h.clone().requires_grad_(), w.clone().requires_grad_()
-    got = Head.apply(h1, w1, ids, want, Vocabulary(w1))
+    rank = 2 if adapted else 0
+    down, up = torch.randn(rank, WIDTH), torch.randn(VOCABULARY, rank)
+    h1, w1, down1, up1 = (x.clone().requires_grad_() for x in (h, w, down, up))
+    low = (h1 @ down1.T, up1) if adapted else ()
+    got = Head.apply(h1, w1, ids, want, Vocabulary(w1), *low)
     torch.autograd.backward([got[0], got[1], got[3]], grads)
-    h2, w2 = h.double().requires_grad_(), w.double().requires_grad_()
-    ref = oracle(h2, w2, ids, temperature.double(), kind, 0.3, logits)
+    h2, w2, down2, up2 = (x.double().requires_grad_() for x in (h, w, down, up))
+    ref = oracle(h2, w2 + up2 @ down2, ids, temperature.double(), kind, 0.3, logits)
     sum(((r * g.double()).sum() for r, g in zip((ref[0], ref[1], ref[3]), grads, strict=True))).backward()
     for name, a, b in zip(("logprob", "entropy", "discriminator", "divergence"), got, ref, strict=True):
         torch.testing.assert_close(a.double(), b, atol=2e-5, rtol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
     assert (h1.grad.double() - h2.grad).norm() < 1e-5 * h2.grad.norm()
     assert (w1.grad.double() - w2.grad).norm() < 1e-5 * w2.grad.norm()
+    if adapted:
+        assert (down1.grad.double() - down2.grad).norm() < 1e-5 * down2.grad.norm()
+        assert (up1.grad.double() - up2.grad).norm() < 1e-5 * up2.grad.norm()

@@ -35,8 +35,19 @@ class Want:
     teachers: list[Teacher] = field(default_factory=list)
 
 
-def _student(h: torch.Tensor, w: torch.Tensor, want: Want, a: int, b: int) -> torch.Tensor:
-    return (h[a:b] @ w.T).float().mul_(want.inverse_temperature[a:b, None])
+@dataclass
+class Adapter:
+    """A low-rank update of the head: its logits are states · upᵀ, [M, r] · [r, V]."""
+
+    states: torch.Tensor | None  # scaled, of the hidden states; None without an adapter
+    up: torch.Tensor | None
+
+
+def _student(h: torch.Tensor, w: torch.Tensor, adapter: Adapter, want: Want, a: int, b: int) -> torch.Tensor:
+    logits = h[a:b] @ w.T
+    if adapter.states is not None and adapter.up is not None:
+        logits = logits + adapter.states[a:b] @ adapter.up.T
+    return logits.float().mul_(want.inverse_temperature[a:b, None])
 
 
 def _teacher(want: Want, a: int, b: int, v: Vocabulary, like: torch.Tensor) -> torch.Tensor:
@@ -80,19 +91,28 @@ def _diverge_back(want: Want, v: Vocabulary, teacher: torch.Tensor, logp: torch.
 
 
 class Head(torch.autograd.Function):
-    """(h [M, D], w [V, D], ids [M]), w this rank's part v of the vocabulary → log-probability, entropy, discriminator, divergence: [M] each, nats, float32."""
+    """(h [M, D], w [V, D], ids [M]), w this rank's part v of the vocabulary → log-probability, entropy, discriminator, divergence: [M] each, nats, float32.
+
+    low [M, r] and up [V, r] are those of an adapter of the head."""
 
     @staticmethod
     def forward(
-        ctx: Any, h: torch.Tensor, w: torch.Tensor, ids: torch.Tensor, want: Want, v: Vocabulary
+        ctx: Any,
+        h: torch.Tensor,
+        w: torch.Tensor,
+        ids: torch.Tensor,
+        want: Want,
+        v: Vocabulary,
+        low: torch.Tensor | None = None,
+        up: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        rows = h.shape[0]
+        rows, adapter = h.shape[0], Adapter(low, up)
         logprob, entropy, discriminator, divergence = (
             torch.zeros(rows, dtype=torch.float32, device=h.device) for _ in range(4)
         )
         for a in range(0, rows, want.chunk):
             b = min(a + want.chunk, rows)
-            logp = v.log_softmax(_student(h, w, want, a, b))
+            logp = v.log_softmax(_student(h, w, adapter, want, a, b))
             p = logp.exp()
             at, mine = v.places(ids[a:b])
             logprob[a:b] = v.total(logp.gather(1, at)[:, 0].where(mine, 0))
@@ -101,7 +121,7 @@ class Head(torch.autograd.Function):
                 discriminator[a:b] = v.total((p * p * (entropy[a:b, None] + logp)).sum(-1))
             if want.divergence:
                 divergence[a:b] = _diverge(want, v, _teacher(want, a, b, v, h), logp)
-        ctx.save_for_backward(h, w, ids, entropy)
+        ctx.save_for_backward(h, w, ids, entropy, low, up)
         ctx.want, ctx.vocabulary = want, v
         ctx.mark_non_differentiable(discriminator)
         return logprob, entropy, discriminator, divergence
@@ -109,15 +129,18 @@ class Head(torch.autograd.Function):
     @staticmethod
     def backward(
         ctx: Any, d_logprob: torch.Tensor, d_entropy: torch.Tensor, _: torch.Tensor, d_divergence: torch.Tensor
-    ) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None, None]:
-        h, w, ids, entropy = ctx.saved_tensors
+    ) -> tuple[torch.Tensor | None, ...]:
+        h, w, ids, entropy, low, up = ctx.saved_tensors
+        adapter = Adapter(low, up)
         want: Want = ctx.want
         v: Vocabulary = ctx.vocabulary
         dh = torch.zeros_like(h) if ctx.needs_input_grad[0] else None
         dw = torch.zeros_like(w, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        dlow = None if low is None else torch.zeros_like(low)
+        dup = None if up is None else torch.zeros_like(up, dtype=torch.float32)
         for a in range(0, h.shape[0], want.chunk):
             b = min(a + want.chunk, h.shape[0])
-            logp = v.log_softmax(_student(h, w, want, a, b))
+            logp = v.log_softmax(_student(h, w, adapter, want, a, b))
             p = logp.exp()
             # d logprob/dz = onehot − p;  d entropy/dz = −p·(ln p + H)
             dz = p * -(d_logprob[a:b, None] + d_entropy[a:b, None] * (logp + entropy[a:b, None]))
@@ -131,4 +154,15 @@ class Head(torch.autograd.Function):
                 dh[a:b] = v.total((dz @ w).float())
             if dw is not None:
                 dw += (dz.T @ h[a:b]).float()
-        return dh, None if dw is None else dw.to(w.dtype), None, None, None
+            if dlow is not None and dup is not None:
+                dlow[a:b] = dz @ up
+                dup += (dz.T @ low[a:b]).float()
+        return (
+            dh,
+            None if dw is None else dw.to(w.dtype),
+            None,
+            None,
+            None,
+            dlow,
+            None if dup is None else dup.to(up.dtype),
+        )

@@ -30,6 +30,7 @@ from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 VALUE, SCORE = "value", "score"
+ADAPTER = "default"  # PEFT's name of the only adapter
 # What reads one number from a state: at each token, or as a reward model of whole sequences.
 HEADS = {VALUE: AutoModelForTokenClassification, SCORE: AutoModelForSequenceClassification}
 # What some models do to their logits after the vocabulary projection, which this head would leave out.
@@ -247,7 +248,22 @@ class Network(nn.Module):
         if self.spec.head:
             return (self.projection(h).float().squeeze(-1), *routers)
         v = Vocabulary(self.projection.weight)
-        return (*Head.apply(h.to(v.weight.dtype), v.weight, pack.targets, want, v), *routers)
+        h = h.to(v.weight.dtype)
+        low, up = self._head_adapter(h) if adapter else (None, None)
+        return (*Head.apply(h, v.weight, pack.targets, want, v, low, up), *routers)
+
+    @property
+    def adapted(self) -> bool:
+        """Whether there is an adapter of the vocabulary projection, which PEFT has wrapped then."""
+        return bool(self.spec.lora) and ADAPTER in getattr(self.projection, "lora_A", {})
+
+    def _head_adapter(self, h: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Returns the low-rank states [M, r] of the head's adapter, and its B [V, r]."""
+        if not self.adapted:
+            return None, None
+        p = self.projection
+        low = p.scaling[ADAPTER] * (h.to(p.lora_A[ADAPTER].weight.dtype) @ p.lora_A[ADAPTER].weight.T)
+        return low.to(h.dtype), p.lora_B[ADAPTER].weight.to(h.dtype)
 
     @torch.no_grad()
     def score(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:
@@ -264,7 +280,11 @@ class Network(nn.Module):
 
     def head_weight(self) -> torch.Tensor:
         """Returns the whole vocabulary projection, in the type of the products. All ranks must call it."""
-        return whole(self.projection.weight.detach()).to(DTYPES[self.spec.compute])
+        weight, p = whole(self.projection.weight.detach()), self.projection
+        if self.adapted:
+            up, down = (whole(part[ADAPTER].weight.detach()) for part in (p.lora_B, p.lora_A))
+            weight = weight + p.scaling[ADAPTER] * (up @ down)
+        return weight.to(DTYPES[self.spec.compute])
 
     def trained(self) -> dict[str, nn.Parameter]:
         """Returns what the optimizer changes, by name."""
@@ -281,4 +301,6 @@ class Network(nn.Module):
             if first:
                 full[name] = tensor.to(torch.float32 if self.spec.lora else getattr(torch, dtype)).cpu()
         if first:
-            self.lm.save_pretrained(path, state_dict=full)
+            # PEFT would save the frozen weight of an adapted head, too.
+            own: dict[str, Any] = {"save_embedding_layers": False} if self.spec.lora else {}
+            self.lm.save_pretrained(path, state_dict=full, **own)

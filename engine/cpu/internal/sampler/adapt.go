@@ -35,23 +35,23 @@ func stretches(dst []stretch, rows []*adapter) []stretch {
 // adapt adds the low-rank updates of the rows' adapters to y = x·Wᵀ, for the linear maps that
 // pick selects. Every row gets the same bits as alone and in training, because its sums involve no other
 // row and continue from y.
-func (m *network) adapt(b *batch, y, x kernel.Matrix, pick func(u *updates) *update) {
-	if len(b.adapted) == 0 {
-		return
-	}
+func (m *network) adapt(adapted []stretch, y, x kernel.Matrix, pick func(u *updates) *update) {
 	width := 0 // of x·Aᵀ
-	for _, s := range b.adapted {
+	for _, s := range adapted {
 		if u := pick(s.updates); u.down != nil {
 			width = max(width, u.down.N)
 		}
 	}
+	if width == 0 {
+		return
+	}
 	m.act.low = slices.Grow(m.act.low[:0], x.Rows*width)[:x.Rows*width]
 	pool := m.pool
-	if len(b.adapted) > 1 {
+	if len(adapted) > 1 {
 		pool = nil // each stretch runs on one core
 	}
-	m.pool.Run(len(b.adapted), func(i int) {
-		s := b.adapted[i]
+	m.pool.Run(len(adapted), func(i int) {
+		s := adapted[i]
 		low := m.act.low[s.from*width : s.to*width]
 		pick(s.updates).add(pool, y.RowRange(s.from, s.to), x.RowRange(s.from, s.to), low, s.updates)
 	})

@@ -23,6 +23,7 @@ type updates struct {
 	rank   int
 	scale  float32
 	layers []layerUpdates
+	head   update // of the vocabulary projection
 }
 
 // layerUpdates are the updates of one block, by input.
@@ -42,7 +43,7 @@ type part struct {
 
 // modules are linear maps with the same input whose outputs are neighbours.
 type modules struct {
-	names  []string // below "model.layers.N."
+	names  []string // below a prefix, such as "model.layers.N."
 	widths []int    // outputs of each
 	in     int
 	update func(*layerUpdates) *update
@@ -77,6 +78,10 @@ func pack(cfg *model.Config, pool *kernel.Pool, lora *model.LoRA, tensor func(na
 				return nil, err
 			}
 		}
+	}
+	head := modules{names: []string{model.OutputHead}, widths: []int{cfg.VocabSize}, in: cfg.HiddenSize}
+	if err := p.pack(&u.head, "", &head); err != nil {
+		return nil, err
 	}
 	for _, s := range specs {
 		if _, left := p.shapes[s.Name]; left {

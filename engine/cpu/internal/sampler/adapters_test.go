@@ -17,8 +17,8 @@ import (
 )
 
 // recordedAdapters lists PEFT's adapters: of some modules, of all modules with the rank-stabilised
-// scale, and of all but two modules.
-var recordedAdapters = []string{"plain", "stable", "partial"}
+// scale, of all but two modules, and of some modules and the head.
+var recordedAdapters = []string{"plain", "stable", "partial", "head"}
 
 // load gives s the recorded adapters.
 func load(t testing.TB, s *Sampler, names ...string) {
@@ -39,19 +39,20 @@ func TestAdaptersEqualPEFT(t *testing.T) {
 		for _, c := range all {
 			out := sample(t, s, c.Prompt, trinity.SamplingParams{Adapter: name, MaxTokens: len(c.Tokens), IgnoreEOS: true})
 			c.compare(t, out[0], 2e-5)
-			if version := map[string]int64{"base": 1, "plain": 10, "stable": 11, "partial": 12}[name]; out[0].Versions != [2]int64{version, version} {
+			version := map[string]int64{"base": 1, "plain": 10, "stable": 11, "partial": 12, "head": 13}[name]
+			if out[0].Versions != [2]int64{version, version} {
 				t.Errorf("%s: sampled by versions %v", name, out[0].Versions)
 			}
 		}
 	}
 }
 
-// mixed is the requests of twenty, each with one of four adapters or none: the same prompt is asked
+// mixed is the requests of twenty, each with one of five adapters or none: the same prompt is asked
 // of several.
 func mixed() []asked {
 	requests := twenty()
 	for i := range requests {
-		requests[i].params.Adapter = append([]string{"", trinity.BaseAdapter}, recordedAdapters...)[i%5]
+		requests[i].params.Adapter = append([]string{"", trinity.BaseAdapter}, recordedAdapters...)[i%6]
 	}
 	return requests
 }

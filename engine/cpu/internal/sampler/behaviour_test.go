@@ -351,10 +351,10 @@ func TestSchedulingAllocatesNothing(t *testing.T) {
 		for i, q := range s.scheduler.running {
 			s.scheduler.draws[i] = draw{sequence: q, row: i}
 		}
-		s.scheduler.drawTokens(16)
+		s.scheduler.drawTokens()
 		s.scheduler.deliver()
 	})
-	if head := testing.AllocsPerRun(20, func() { s.scheduler.model.head(0, 16) }); n > head {
+	if head := testing.AllocsPerRun(20, func() { s.scheduler.model.head(&s.scheduler.batch, 0, 16) }); n > head {
 		t.Errorf("%v allocations per step, of them %v in the head", n, head)
 	}
 }

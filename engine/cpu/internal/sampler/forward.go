@@ -39,11 +39,15 @@ type batch struct {
 	heads     []int         // rows whose hidden state the head needs, in order
 	adapters  []*adapter    // [R]
 	adapted   []stretch     // stretches of adapters, computed by forward
+
+	// The rows of the head: first those of heads, then those of prompts whose hidden state was kept.
+	headAdapters []*adapter
+	headAdapted  []stretch // computed by head
 }
 
 func (b *batch) reset() {
 	b.tokens, b.positions, b.sees, b.slots, b.heads = b.tokens[:0], b.positions[:0], b.sees[:0], b.slots[:0], b.heads[:0]
-	b.adapters = b.adapters[:0]
+	b.adapters, b.headAdapters = b.adapters[:0], b.headAdapters[:0]
 }
 
 // add appends a row and returns its number.
@@ -123,7 +127,7 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	kernel.RMSNorm(m.pool, normed, x, w.attentionNorm, float32(cfg.RMSNormEps), nil)
 	qkv := m.act.qkv.RowRange(0, x.Rows)
 	m.linear(qkv, normed, w.qkv)
-	m.adapt(b, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
+	m.adapt(b.adapted, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
 	if w.qNorm != nil {
 		m.normHeads(qkv.ColRange(0, q), w.qNorm)
 		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
@@ -135,7 +139,7 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
 	out := normed // the normed inputs are no longer needed
 	m.linear(out, attended, w.out)
-	m.adapt(b, out, attended, func(u *updates) *update { return &u.layers[layer].out })
+	m.adapt(b.adapted, out, attended, func(u *updates) *update { return &u.layers[layer].out })
 	kernel.AddRows(m.pool, x, out)
 }
 
@@ -168,11 +172,11 @@ func (m *network) dense(layer int, b *batch, x kernel.Matrix) {
 	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
 	gateUp := m.act.gateUp.RowRange(0, x.Rows)
 	m.linear(gateUp, x, w.gateUp)
-	m.adapt(b, gateUp, x, func(u *updates) *update { return &u.layers[layer].gateUp })
+	m.adapt(b.adapted, gateUp, x, func(u *updates) *update { return &u.layers[layer].gateUp })
 	gate := gateUp.ColRange(0, n)
 	kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
 	m.linear(x, gate, w.down)
-	m.adapt(b, x, gate, func(u *updates) *update { return &u.layers[layer].down })
+	m.adapt(b.adapted, x, gate, func(u *updates) *update { return &u.layers[layer].down })
 }
 
 // linear computes y = x·Wᵀ + bias.
@@ -183,10 +187,12 @@ func (m *network) linear(y, x kernel.Matrix, l linear) {
 	}
 }
 
-// head computes the logits of rows of act.hidden, as many as act.logits has.
-func (m *network) head(from, to int) kernel.Matrix {
-	logits := m.act.logits.RowRange(0, to-from)
-	kernel.MatMulPacked(m.pool, logits, m.act.hidden.RowRange(from, to), m.weights.head, false)
+// head computes the logits of rows of act.hidden, as many as act.logits has. Each has its adapter in b.headAdapters.
+func (m *network) head(b *batch, from, to int) kernel.Matrix {
+	logits, hidden := m.act.logits.RowRange(0, to-from), m.act.hidden.RowRange(from, to)
+	kernel.MatMulPacked(m.pool, logits, hidden, m.weights.head, false)
+	b.headAdapted = stretches(b.headAdapted, b.headAdapters[from:to])
+	m.adapt(b.headAdapted, logits, hidden, func(u *updates) *update { return &u.head })
 	return logits
 }
 

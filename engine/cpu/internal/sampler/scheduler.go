@@ -82,7 +82,8 @@ func (s *scheduler) step() {
 	s.admit()
 	prefilled := s.plan()
 	s.model.forward(&s.batch)
-	sampled := s.drawTokens(s.keepHidden())
+	s.keepHidden()
+	sampled := s.drawTokens()
 	s.inbox.record(func(stats *Stats) {
 		stats.Steps++
 		stats.Prefilled += int64(prefilled)
@@ -103,9 +104,12 @@ func (s *scheduler) step() {
 
 // keepHidden stores the last hidden states of prompts that this step completed, for later
 // sequences. It also adds the first draws of all sequences whose prompt is complete; sequences of
-// one prompt share a row of logits. It returns the number of hidden states whose logits the step needs.
-func (s *scheduler) keepHidden() int {
-	rows := len(s.batch.heads)
+// one prompt share a row of logits. Each hidden state whose logits the step needs then has its adapter in the batch.
+func (s *scheduler) keepHidden() {
+	b := &s.batch
+	for _, row := range b.heads {
+		b.headAdapters = append(b.headAdapters, b.adapters[row])
+	}
 	for _, p := range s.fresh {
 		p.headStep = s.steps
 		p.hidden = slices.Clone(s.model.act.hidden.Row(p.headRow))
@@ -116,13 +120,12 @@ func (s *scheduler) keepHidden() int {
 			continue
 		}
 		if q.prompt.headStep != s.steps {
-			q.prompt.headRow, q.prompt.headStep = rows, s.steps
-			copy(s.model.act.hidden.Row(rows), q.prompt.hidden)
-			rows++
+			q.prompt.headRow, q.prompt.headStep = len(b.headAdapters), s.steps
+			copy(s.model.act.hidden.Row(q.prompt.headRow), q.prompt.hidden)
+			b.headAdapters = append(b.headAdapters, q.prompt.adapter)
 		}
 		s.draws = append(s.draws, draw{sequence: q, row: q.prompt.headRow})
 	}
-	return rows
 }
 
 // logitsOf returns the logits of one of the step's hidden states, nil if they are not those at hand.
@@ -135,12 +138,13 @@ func (s *scheduler) logitsOf(row int) []float32 {
 
 // drawTokens draws the step's tokens and adds them to their sequences. It returns their number. The
 // logits of many rows, of prompts that are scored, are computed in parts.
-func (s *scheduler) drawTokens(rows int) int {
+func (s *scheduler) drawTokens() int {
 	for i := range s.draws {
 		s.draws[i].sequence.prepare()
 	}
+	rows := len(s.batch.headAdapters)
 	for s.firstRow = 0; s.firstRow < rows; s.firstRow += s.opts.MaxSequences {
-		s.logits = s.model.head(s.firstRow, min(s.firstRow+s.opts.MaxSequences, rows))
+		s.logits = s.model.head(&s.batch, s.firstRow, min(s.firstRow+s.opts.MaxSequences, rows))
 		s.opts.Pool.Run(min(len(s.drawers), len(s.draws)), s.drawTask)
 		s.opts.Pool.Run(min(len(s.drawers), len(s.scored)), s.scoreTask)
 	}

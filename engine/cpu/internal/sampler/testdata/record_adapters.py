@@ -11,6 +11,7 @@ adapters = {
     "plain": dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"]),
     "stable": dict(r=3, lora_alpha=2, use_rslora=True, target_modules="all-linear"),
     "partial": dict(r=5, lora_alpha=4, target_modules="all-linear", exclude_modules=["k_proj", "up_proj"], lora_dropout=0.1),
+    "head": dict(r=6, lora_alpha=9, target_modules=["v_proj", "gate_proj", "lm_head"]),
 }
 
 def open_base():
