@@ -105,23 +105,23 @@ func stats(logits []float64, b *trinity.Batch, want trinity.Streams) []trinity.T
 	}
 	out := make([]trinity.TokenStats, len(b.Experiences))
 	for i, e := range b.Experiences {
-		out[i].Logprob = along(e, func(token int32) float64 { return logp[token] })
+		out[i].Logprob = along(e, targets(e), func(token int32) float64 { return logp[token] })
 		if want.Entropy {
-			out[i].Entropy = along(e, func(int32) float64 { return entropy })
+			out[i].Entropy = along(e, e.Tokens, func(int32) float64 { return entropy })
 		}
 		if want.Discriminator {
-			out[i].Discriminator = along(e, func(int32) float64 { return discriminator })
+			out[i].Discriminator = along(e, e.Tokens, func(int32) float64 { return discriminator })
 		}
 	}
 	return out
 }
 
-// along returns of(token) for each token [T], 0 where the mask is false.
-func along(e *trinity.Experience, of func(token int32) float64) []float32 {
-	out := make([]float32, len(e.Tokens))
-	for t, token := range targets(e) {
-		if e.Mask[t] {
-			out[t] = float32(of(token))
+// along returns of(token) for each of some tokens, as many at each place of e; 0 where the mask is false.
+func along(e *trinity.Experience, tokens []int32, of func(token int32) float64) []float32 {
+	out := make([]float32, len(tokens))
+	for i, token := range tokens {
+		if e.Mask[i*len(e.Tokens)/len(tokens)] {
+			out[i] = float32(of(token))
 		}
 	}
 	return out
@@ -166,11 +166,12 @@ func (b *Bandit) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss
 	}
 	logp := logSoftmax(b.Weights)
 	for i, e := range batch.Experiences {
+		asked := targets(e)
 		for t, g := range grads[i].Logprob {
-			if !e.Mask[t] {
+			if !e.Mask[t*len(e.Tokens)/len(asked)] {
 				continue
 			}
-			b.grad[targets(e)[t]] += float64(g)
+			b.grad[asked[t]] += float64(g)
 			for v := range b.grad {
 				b.grad[v] -= float64(g) * math.Exp(logp[v])
 			}

@@ -159,12 +159,15 @@ func TestSeveralTargets(t *testing.T) {
 	rl := shaped(6, "ppo", 3, targets, weights)
 	rl.Data[0].Inputs[1].Name = "advantages"
 	rl.Data[0].Inputs = append(rl.Data[0].Inputs, tinker.Named{Name: "logprobs", Tensor: rl.Data[0].Inputs[1].Tensor})
-	for want, r := range map[string]*tinker.ForwardBackward{
-		`datum 0: loss_fn_inputs: "weights" has shape [3 5], and target_tokens has 3 numbers a token`:     transposed,
-		"datum 0: loss_fn_inputs: target_tokens has 3 numbers a token: cross_entropy alone takes several": rl,
+	for _, bad := range []struct {
+		r    *tinker.ForwardBackward
+		want string
+	}{
+		{transposed, `datum 0: loss_fn_inputs: "weights" has shape [3 5], and target_tokens has 3 numbers a token`},
+		{rl, "datum 0: loss_fn_inputs: target_tokens has 3 numbers a token: cross_entropy alone takes several"},
 	} {
-		if _, failed := c.result(c.send(r)); failed != want {
-			t.Errorf("%s; want %s", failed, want)
+		if _, failed := c.result(c.send(bad.r)); failed != bad.want {
+			t.Errorf("%s; want %s", failed, bad.want)
 		}
 	}
 }
