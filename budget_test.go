@@ -64,7 +64,8 @@ func TestTrainedTokensComeFromTheWholeDistribution(t *testing.T) {
 	for want, p := range map[string]trinity.SamplingParams{
 		"top_p 0.5": {TopP: 0.5}, "top_k 2": {TopK: 2}, "min_p 0.5": {MinP: 0.5}, "repetition_penalty 2": {RepetitionPenalty: 2},
 		"presence_penalty 1": {PresencePenalty: 1}, "frequency_penalty 1": {FrequencyPenalty: 1},
-		"logit_bias of 1 tokens": {LogitBias: map[int32]float32{3: 1}}, "min_tokens 2": {MinTokens: 2}, "": {Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1},
+		"logit_bias of 1 tokens": {LogitBias: map[int32]float32{3: 1}}, "min_tokens 2": {MinTokens: 2},
+		"": {Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1},
 	} {
 		if got := p.Changed(); got != want {
 			t.Errorf("%+v changes by %q, want %q", p, got, want)

@@ -40,7 +40,8 @@ func (s *sampling) run(number int) (sample, error) {
 	var eg errgroup.Group
 	for i, tokens := range prompts {
 		eg.Go(func() error {
-			p := trinity.SamplingParams{Temperature: 1, MaxTokens: s.new, IgnoreEOS: true, Seed: uint64(i), OnToken: func(int, trinity.Sampled) { c.tick(i) }}
+			p := trinity.SamplingParams{Temperature: 1, MaxTokens: s.new, IgnoreEOS: true, Seed: uint64(i)}
+			p.OnToken = func(int, trinity.Sampled) { c.tick(i) }
 			out, err := s.sampler.Sample(context.Background(), trinity.Prompt{Tokens: tokens}, p)
 			if err == nil && len(out[0].Tokens) != s.new {
 				err = fmt.Errorf("prompt %d: %d tokens came, want %d", i, len(out[0].Tokens), s.new)

@@ -50,7 +50,8 @@ func serveCommand() *cobra.Command {
 	}
 	model.addAlone(cmd)
 	cmd.Flags().StringVar(&address, "addr", "127.0.0.1:8010", "address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
-	cmd.Flags().StringArrayVar(&adapters, "adapter", nil, "NAME=DIR: a LoRA adapter, a PEFT directory, that requests name as their model; may be repeated")
+	cmd.Flags().StringArrayVar(&adapters, "adapter", nil,
+		"NAME=DIR: a LoRA adapter, a PEFT directory, that requests name as their model; may be repeated")
 	cmd.Flags().DurationVar(&keep, "keep", 24*time.Hour, "how long to keep responses, which requests continue by previous_response_id")
 	cmd.Flags().Uint16Var(&port, "port", 0, "port to listen on instead of that of --addr")
 	return cmd

@@ -95,7 +95,9 @@ func newAsked(s *session, asker trinity.Asker, name string, request identity, bo
 	if v, ok := given["temperature"].(float64); ok {
 		a.temperature = new(float32(v))
 	}
-	for _, field := range []string{"top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "seed"} {
+	for _, field := range []string{
+		"top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "seed",
+	} {
 		if given[field] != nil {
 			return nil, a.cannot(field, "takes a temperature alone")
 		}

@@ -90,7 +90,8 @@ func TestServedModelSpeaksAllDialects(t *testing.T) {
 		{"/v1/messages", messages("x", ""), key, 404, []string{`"type":"not_found_error"`}},
 		{"/v1/messages", messages("m", ""), []string{"X-Api-Key", "other"}, 401, []string{`"type":"authentication_error"`}},
 		{"/v1/responses", `{"model":"poet","input":"hi"}`, bearer, 200, []string{`"text":"by poet"`, `"status":"completed"`}},
-		{"/v1/responses", `{"model":"m","input":"hi","stream":true}`, bearer, 200, []string{"event: response.created", "event: response.completed"}},
+		{"/v1/responses", `{"model":"m","input":"hi","stream":true}`, bearer, 200,
+			[]string{"event: response.created", "event: response.completed"}},
 		{"/v1/responses", `{"model":"m","input":"hi"}`, []string{"Authorization", "Bearer x"}, 401, []string{"invalid_api_key"}},
 		{"/v1/responses/resp_x", "", bearer, 404, []string{`there is no response \"resp_x\" here`}},
 		{"/v1/rollout", "", bearer, 404, []string{"there is no GET /v1/rollout here"}},
@@ -115,7 +116,8 @@ func TestResponsesAreContinued(t *testing.T) {
 	}
 	_, text := askServed(t, web, "/v1/responses", `{"model":"m","input":"one"}`, "Authorization", "Bearer key")
 	id := idOf(text)
-	status, text := askServed(t, web, "/v1/responses", `{"model":"poet","input":"two","previous_response_id":"`+id+`"}`, "Authorization", "Bearer key")
+	status, text := askServed(t, web, "/v1/responses", `{"model":"poet","input":"two","previous_response_id":"`+id+`"}`,
+		"Authorization", "Bearer key")
 	last := sampler.prompts[len(sampler.prompts)-1]
 	if status != 200 || !strings.Contains(last, "one") || !strings.Contains(last, "by ") || !strings.Contains(last, "two") {
 		t.Errorf("%d %s: the model read %q", status, text, last)

@@ -56,7 +56,7 @@ func TestErrorsQuoteFields(t *testing.T) {
 		`"response_format":{"json_schema":{"name":"x"}}`:                                 `"message":"response_format is not supported:`,
 		`"tool_choice":{"type":"function","function":{"name":"f"}}`:                      `tool_choice.type: \"function\" is not supported`,
 		`"tool_choice":"required"`:                                                       `tool_choice: \"required\" is not supported`,
-		`"logit_bias":{"50256":-100,"1":2}`:                                              `"message":"logit_bias has the key \"50256\"; want a token id, 0 to 255`,
+		`"logit_bias":{"50256":-100,"1":2}`:                                              `has the key \"50256\"; want a token id, 0 to 255`,
 		`"bad_words":["` + long + `"]`:                                                   `"message":"bad_words is not supported: leave it out"`,
 		`"suffix":"` + long + `"`:                                                        `"message":"suffix is not supported: a reply continues`,
 		`"thinking_token_budget": 5`:                                                     `thinking_token_budget: 5 is not supported`,

@@ -121,7 +121,8 @@ func TestCancellation(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var running sync.Once
-	p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { running.Do(func() { cancel(cause) }) }}
+	p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true,
+		OnToken: func(int, trinity.Sampled) { running.Do(func() { cancel(cause) }) }}
 	_, err := s.Sample(ctx, prompt, p)
 	if !errors.Is(err, cause) || !strings.Contains(err.Error(), "request 1 (prompt of 3 tokens, 1000 completions)") {
 		t.Errorf("cancelled while running: %v", err)
@@ -159,7 +160,8 @@ func TestCloseFailsPendingRequests(t *testing.T) {
 	started := make(chan struct{}, 100000)
 	for i := range errs {
 		wait.Go(func() {
-			p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { started <- struct{}{} }}
+			p := trinity.SamplingParams{N: 1000, Temperature: 1, IgnoreEOS: true,
+				OnToken: func(int, trinity.Sampled) { started <- struct{}{} }}
 			_, errs[i] = s.Sample(context.Background(), trinity.Prompt{Tokens: []int32{2, int32(i)}}, p)
 		})
 	}

@@ -39,8 +39,8 @@ func TestUniformMeanAndKeys(t *testing.T) {
 	if mean := sum / n; math.Abs(mean-0.5) > 4*math.Sqrt(1.0/12/n) {
 		t.Errorf("mean of %d draws is %v", n, mean)
 	}
-	if uniform(1, 0, 0, ofCompletion) == uniform(2, 0, 0, ofCompletion) || uniform(1, 0, 0, ofCompletion) == uniform(1<<32|1, 0, 0, ofCompletion) ||
-		uniform(1, 0, 0, ofCompletion) == uniform(1, 0, 0, ofPrompt) {
+	one := uniform(1, 0, 0, ofCompletion)
+	if one == uniform(2, 0, 0, ofCompletion) || one == uniform(1<<32|1, 0, 0, ofCompletion) || one == uniform(1, 0, 0, ofPrompt) {
 		t.Error("the seed's halves do not both count")
 	}
 }
