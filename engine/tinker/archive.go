@@ -3,6 +3,7 @@ package tinker
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -23,7 +25,7 @@ var adapterFiles = []string{"adapter_config.json", "adapter_model.safetensors"}
 func (e *Engine) download(ctx context.Context, from, dir string) error {
 	archive, err := e.link.Archive(ctx, from)
 	if err != nil {
-		return broken(err)
+		return &trinity.EngineError{Err: err} // another session would not have it either
 	}
 	if err := e.refer(from, dir); err != nil {
 		return err
@@ -34,10 +36,21 @@ func (e *Engine) download(ctx context.Context, from, dir string) error {
 	return nil
 }
 
-// unpack writes the files of an adapter from an archive. It takes no other files.
+// maxAdapter bounds the bytes of an archive that was compressed.
+const maxAdapter = 8 << 30
+
+// unpack writes the files of an adapter from an archive, tar or tar.gz. It takes no other files.
 func unpack(archive []byte, dir string) error {
+	plain := io.Reader(bytes.NewReader(archive))
+	if bytes.HasPrefix(archive, []byte{0x1f, 0x8b}) {
+		unzipped, err := gzip.NewReader(plain)
+		if err != nil {
+			return err
+		}
+		plain = io.LimitReader(unzipped, maxAdapter)
+	}
 	var found []string
-	for files := tar.NewReader(bytes.NewReader(archive)); ; {
+	for files := tar.NewReader(plain); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			break

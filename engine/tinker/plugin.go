@@ -27,10 +27,11 @@ func init() {
 
 // arguments are what both plug-ins take.
 type arguments struct {
-	Timeout float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds until the service must have computed a request"`
+	Timeout  float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds until the service must have computed a request"`
+	Patience float64 `yaml:"patience" range:"(0,inf]" doc:"seconds without an answer after which the service is lost"`
 }
 
-var usual = arguments{Timeout: 3600}
+var usual = arguments{Timeout: 3600, Patience: 300}
 
 type (
 	trainerPlugin struct {
@@ -68,7 +69,7 @@ func (a *arguments) dial(ctx context.Context, path string, spec engine.ServiceSp
 	if say == nil {
 		say = func(string) {}
 	}
-	client, err := tinker.Open(ctx, address, say)
+	client, err := tinker.Open(ctx, address, wait.Seconds(a.Patience), say)
 	if err != nil {
 		return nil, broken(err)
 	}

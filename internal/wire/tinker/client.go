@@ -29,6 +29,7 @@ type Client struct {
 	key     string
 	http    *http.Client
 	say     func(string)
+	pace    pace
 	billing time.Duration // how long a call waits for a bill to be paid
 	session string
 	models  atomic.Int64
@@ -75,25 +76,36 @@ func keyFor(address string) (string, error) {
 	return "", fmt.Errorf("%s asks for a key: set %s", address, keyVariable)
 }
 
-// What the SDK waits.
+// pace is how long a client waits.
+type pace struct {
+	first, last time.Duration // between two tries, at first and at most
+	poll        time.Duration // between two questions for a result that is not there, at least
+	bill        time.Duration // between two tries while a bill is not paid
+	lost        time.Duration // without an answer, until the service is lost
+	beat        time.Duration // between two signs of life
+}
+
+// What the SDK waits for answers.
 const (
-	callTime  = time.Minute      // for the answer to a call
-	pollTime  = 45 * time.Second // for the answer to a question for a result, which a service holds for 40 s
-	firstTry  = 500 * time.Millisecond
-	lastTry   = 10 * time.Second // between two tries at most
-	lostAfter = 5 * time.Minute  // without an answer
-	billPause = 5 * time.Second
-	beat      = 10 * time.Second
+	callTime = time.Minute
+	pollTime = 45 * time.Second // to a question for a result, which a service holds for 40 s
+	restTime = 10 * time.Second // to a call that may fail
 )
 
-// Open begins a session with the service at an address that [Address] has returned. say receives what the service tells its
-// users.
-func Open(ctx context.Context, address string, say func(string)) (*Client, error) {
+// Open begins a session with the service at an address that [Address] has returned. A service that does not answer for patience
+// is lost. say receives what the service tells its users.
+func Open(ctx context.Context, address string, patience time.Duration, say func(string)) (*Client, error) {
+	return open(ctx, address, pace{
+		first: 500 * time.Millisecond, last: 10 * time.Second, poll: time.Second, bill: 5 * time.Second, lost: patience, beat: 10 * time.Second,
+	}, say)
+}
+
+func open(ctx context.Context, address string, pace pace, say func(string)) (*Client, error) {
 	key, err := keyFor(address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Service: address, root: address + "/api/v1/", key: key, say: say, http: &http.Client{
+	c := &Client{Service: address, root: address + "/api/v1/", key: key, say: say, pace: pace, http: &http.Client{
 		Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) > 10 {
 				return http.ErrUseLastResponse
@@ -155,7 +167,7 @@ func (c *Client) hidden(text string) string {
 
 // live tells the service that the client lives.
 func (c *Client) live(ctx context.Context) {
-	ticker := time.NewTicker(beat)
+	ticker := time.NewTicker(c.pace.beat)
 	defer ticker.Stop()
 	for {
 		select {
@@ -163,7 +175,7 @@ func (c *Client) live(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		_, err := c.client(lastTry, 0).Do(ctx, c.request("session_heartbeat", map[string]string{
+		_, err := c.client(restTime, 0).Do(ctx, c.request("session_heartbeat", map[string]string{
 			"session_id": c.session, "type": "session_heartbeat",
 		}))
 		if statusOf(err) == http.StatusGone { // what is asked for next fails, and says so
@@ -176,9 +188,9 @@ func (c *Client) live(ctx context.Context) {
 func (c *Client) Close() error {
 	c.end()
 	c.beating.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), lastTry)
+	ctx, cancel := context.WithTimeout(context.Background(), restTime)
 	defer cancel()
-	_, err := c.client(lastTry, 1).Do(ctx, c.request("sessions/"+url.PathEscape(c.session)+"/finish", map[string]any{
+	_, err := c.client(restTime, 1).Do(ctx, c.request("sessions/"+url.PathEscape(c.session)+"/finish", map[string]any{
 		"reason": map[string]string{"type": "success"}, "detail": nil,
 	}))
 	c.http.CloseIdleConnections()
@@ -221,7 +233,9 @@ func IsLost(err error) bool {
 
 // client returns what sends a call, with a limit for each try.
 func (c *Client) client(limit time.Duration, retries int) *retry.Client {
-	return &retry.Client{HTTP: c.http, Timeout: limit, Retries: retries, Pause: firstTry, MaxPause: lastTry, MaxBody: maxAnswer, MayPass: mayPass}
+	return &retry.Client{
+		HTTP: c.http, Timeout: limit, Retries: retries, Pause: c.pace.first, MaxPause: c.pace.last, MaxBody: maxAnswer, MayPass: mayPass,
+	}
 }
 
 // maxAnswer bounds the bytes of an answer.
@@ -268,7 +282,7 @@ func (c *Client) call(ctx context.Context, path string, in, out any) error {
 func (c *Client) persist(ctx context.Context, r retry.Request, client *retry.Client) (*retry.Reply, error) {
 	var unpaid time.Time
 	for {
-		limited, cancel := context.WithTimeoutCause(ctx, lostAfter, nil)
+		limited, cancel := context.WithTimeout(ctx, c.pace.lost)
 		reply, err := client.Do(limited, r)
 		isLate := limited.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -276,7 +290,7 @@ func (c *Client) persist(ctx context.Context, r retry.Request, client *retry.Cli
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case isLate:
-			return nil, retry.Temporary(fmt.Errorf("it has not answered for %v: %w", lostAfter, err))
+			return nil, retry.Temporary(fmt.Errorf("it has not answered for %v: %w", c.pace.lost, err))
 		case statusOf(err) != http.StatusPaymentRequired:
 			return reply, err
 		}
@@ -287,7 +301,7 @@ func (c *Client) persist(ctx context.Context, r retry.Request, client *retry.Cli
 		if time.Since(unpaid) > c.billing {
 			return nil, fmt.Errorf("no bill was paid for %v: %w", c.billing, err)
 		}
-		if err := pause(ctx, billPause); err != nil {
+		if err := pause(ctx, c.pace.bill); err != nil {
 			return nil, err
 		}
 	}
@@ -363,7 +377,7 @@ func (c *Client) await(ctx context.Context, path, id string) (*retry.Reply, erro
 			told = why
 			c.tell(fmt.Sprintf("%s waits: %s", path, why))
 		}
-		if rest := time.Second - time.Since(begun); rest > 0 { // it does not hold its answers
+		if rest := c.pace.poll - time.Since(begun); rest > 0 { // it does not hold its answers
 			if err := pause(ctx, rest); err != nil {
 				return nil, err
 			}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -174,7 +175,7 @@ func (c *Client) Remove(ctx context.Context, path string) error {
 	}
 	r := c.request(address, nil)
 	r.Method, r.Body = http.MethodDelete, nil
-	_, err = c.client(lastTry, 1).Do(ctx, r)
+	_, err = c.client(restTime, 1).Do(ctx, r)
 	if statusOf(err) == http.StatusNotFound {
 		return nil
 	}
@@ -189,7 +190,7 @@ func (c *Client) Archive(ctx context.Context, path string) ([]byte, error) {
 	}
 	r := c.request(address+"/archive", nil)
 	r.Method, r.Body = http.MethodGet, nil
-	reply, err := c.persist(ctx, r, c.client(lostAfter, 10))
+	reply, err := c.persist(ctx, r, c.client(5*time.Minute, 10))
 	if err != nil {
 		return nil, c.named(fmt.Errorf("the archive of %s: %w", path, err))
 	}
