@@ -22,7 +22,7 @@ import (
 var adapterFiles = []string{"adapter_config.json", "adapter_model.safetensors"}
 
 // download writes the adapter of a checkpoint of the service, and the file that names the checkpoint.
-func (e *Engine) download(ctx context.Context, from, dir string) error {
+func (e *trainer) download(ctx context.Context, from, dir string) error {
 	archive, err := e.link.Archive(ctx, from)
 	if err != nil {
 		return &trinity.EngineError{Err: err} // another session would not have it either
@@ -85,7 +85,8 @@ func referenced(dir string) (string, error) {
 	file := filepath.Join(dir, referenceName)
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("tinker: %s names no checkpoint of a service (%s is missing): a service samples its own checkpoints alone", dir, referenceName)
+		return "", fmt.Errorf("tinker: %s names no checkpoint of a service (%s is missing): a service samples its own checkpoints alone", dir,
+			referenceName)
 	}
 	if err != nil {
 		return "", fmt.Errorf("tinker: %w", err)

@@ -18,9 +18,9 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
-// Engine is a model of a service. It implements engine.Publisher, engine.VersionWriter and trainer.Cutter. Concurrent calls run one
+// trainer is a model of a service. It implements engine.Publisher, engine.VersionWriter and trainer.Cutter. Concurrent calls run one
 // after another.
-type Engine struct {
+type trainer struct {
 	link *link
 	spec engine.TrainerSpec
 
@@ -37,8 +37,8 @@ type Engine struct {
 }
 
 var (
-	_ engine.Publisher     = (*Engine)(nil)
-	_ engine.VersionWriter = (*Engine)(nil)
+	_ engine.Publisher     = (*trainer)(nil)
+	_ engine.VersionWriter = (*trainer)(nil)
 )
 
 var (
@@ -47,14 +47,14 @@ var (
 )
 
 // attach sets the sampler that gets the versions.
-func (e *Engine) attach(s *sampler) {
+func (e *trainer) attach(s *sampler) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sampler, s.beside = s, e
 }
 
 // open makes the model, unless it is there. A run that resumes makes it of a checkpoint instead.
-func (e *Engine) open(ctx context.Context) error {
+func (e *trainer) open(ctx context.Context) error {
 	switch {
 	case e.closed:
 		return errClosed
@@ -75,7 +75,7 @@ func (e *Engine) open(ctx context.Context) error {
 }
 
 // Forward implements engine.Trainer.
-func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+func (e *trainer) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	if !e.spec.Train {
 		return e.baseScores(ctx, b, want)
 	}
@@ -88,7 +88,7 @@ func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Str
 }
 
 // begin locks the engine for a pass over a batch, which it checks. Call done at the end.
-func (e *Engine) begin(ctx context.Context, b *trinity.Batch, want trinity.Streams) (_ context.Context, done func(), err error) {
+func (e *trainer) begin(ctx context.Context, b *trinity.Batch, want trinity.Streams) (_ context.Context, done func(), err error) {
 	if want != (trinity.Streams{}) {
 		return nil, nil, errors.New("tinker: a service gives log-probabilities, and neither entropies nor values, scores or divergences: " +
 			"choose a loss and an advantage function that read log-probabilities alone")
@@ -106,7 +106,7 @@ func (e *Engine) begin(ctx context.Context, b *trinity.Batch, want trinity.Strea
 }
 
 // forward returns the log-probabilities of a batch. The lock is held.
-func (e *Engine) forward(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+func (e *trainer) forward(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (e *Engine) forward(ctx context.Context, b *trinity.Batch) ([]trinity.Token
 }
 
 // pass sends rows with what the loss reads of each. The lock is held.
-func (e *Engine) pass(ctx context.Context, p tinker.Pass, rows []row, inputs func(row) []tinker.Named) (
+func (e *trainer) pass(ctx context.Context, p tinker.Pass, rows []row, inputs func(row) []tinker.Named) (
 	logprobs [][]float32, sums map[string]float64, err error,
 ) {
 	if len(rows) == 0 {
@@ -137,7 +137,7 @@ func (e *Engine) pass(ctx context.Context, p tinker.Pass, rows []row, inputs fun
 }
 
 // ForwardBackward implements engine.Trainer: the service gives log-probabilities, and gets the derivatives of the loss by them.
-func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+func (e *trainer) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	if !e.spec.Train {
 		return nil, errNotTrained
 	}
@@ -174,8 +174,8 @@ func learnt(rows []row, grads []trinity.TokenGrads) (kept []row, err error) {
 		some := false
 		for t, slope := range grads[r.at].Logprob {
 			if x := float64(slope); math.IsNaN(x) || math.IsInf(x, 0) {
-				return nil, fmt.Errorf("tinker: the derivative of the loss at token %d of experience %s is %v: lower the learning rate or check the loss",
-					t, r.of.ID, slope)
+				return nil, fmt.Errorf("tinker: the derivative of the loss at token %d of experience %s is %v: lower the learning rate or check "+
+					"the loss", t, r.of.ID, slope)
 			}
 			some = some || slope != 0 && r.of.Mask[t]
 		}
@@ -187,7 +187,7 @@ func learnt(rows []row, grads []trinity.TokenGrads) (kept []row, err error) {
 }
 
 // serverLoss lets the service compute the loss, in one pass. The metrics are those of the run's own loss.
-func (e *Engine) serverLoss(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+func (e *trainer) serverLoss(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
@@ -200,10 +200,11 @@ func (e *Engine) serverLoss(ctx context.Context, b *trinity.Batch, loss trinity.
 	for _, r := range rows {
 		switch {
 		case r.of.LogprobsBefore() == nil || r.of.Advantages == nil:
-			return nil, fmt.Errorf("tinker: experience %s has no advantages, or no log-probabilities from before the step, which model.tinker.server_loss_fn reads",
-				r.of.ID)
+			return nil, fmt.Errorf("tinker: experience %s has no advantages, or no log-probabilities from before the step, which "+
+				"model.tinker.server_loss_fn reads", r.of.ID)
 		case s.LossConfig["kl_coef"] > 0 && r.of.RefLogprobs == nil:
-			return nil, fmt.Errorf("tinker: experience %s has no log-probabilities of the reference, which model.tinker.server_loss_fn reads", r.of.ID)
+			return nil, fmt.Errorf("tinker: experience %s has no log-probabilities of the reference, which model.tinker.server_loss_fn reads",
+				r.of.ID)
 		}
 	}
 	logprobs, sums, err := e.pass(ctx, p, rows, func(r row) []tinker.Named {
@@ -231,7 +232,7 @@ func (e *Engine) serverLoss(ctx context.Context, b *trinity.Batch, loss trinity.
 }
 
 // OptimStep implements engine.Trainer.
-func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
+func (e *trainer) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ctx, cancel := e.link.limited(ctx)
@@ -265,7 +266,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 }
 
 // Cut implements trainer.Cutter: requests are cut by their bytes, and are computed where the memory is.
-func (*Engine) Cut(exps []*trinity.Experience, _ int) [][]*trinity.Experience {
+func (*trainer) Cut(exps []*trinity.Experience, _ int) [][]*trinity.Experience {
 	if len(exps) == 0 {
 		return nil
 	}
@@ -273,12 +274,12 @@ func (*Engine) Cut(exps []*trinity.Experience, _ int) [][]*trinity.Experience {
 }
 
 // Reference implements engine.Trainer: the base model.
-func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+func (e *trainer) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
 	return e.baseScores(ctx, b, trinity.Streams{})
 }
 
 // baseScores returns the log-probabilities of a batch under the base model.
-func (e *Engine) baseScores(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+func (e *trainer) baseScores(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	ctx, done, err := e.begin(ctx, b, want)
 	if err != nil {
 		return nil, err
@@ -323,7 +324,7 @@ func (s *scorer) score(ctx context.Context, rows []row) ([][]float32, error) {
 }
 
 // Close ends the session, unless the sampler uses it.
-func (e *Engine) Close() error {
+func (e *trainer) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

@@ -90,15 +90,17 @@ func (*trainerPlugin) Refuses(c *config.Settled) (all []config.Refusal) {
 		}
 	}
 	const other = "choose another one, or trainer.trainer_type: cpu"
-	p := c.Method.Parts
-	refuse(p != nil && p.Entropy != "" && p.Entropy != "none", "algorithm.entropy_loss_fn_args.entropy_coef", "an entropy in the loss through a service",
+	refuse(c.Method.WeighsEntropy(), "algorithm.entropy_loss_fn_args.entropy_coef", "an entropy in the loss through a service",
 		"leave it out: a service gives no entropies")
-	refuse(c.Critic != nil, "algorithm.advantage_fn", "a critic through a service, which has no value head", "choose one without values, such as grpo")
+	refuse(c.Critic != nil, "algorithm.advantage_fn", "a critic through a service, which has no value head",
+		"choose one without values, such as grpo")
 	refuse(c.Method.Compares, "algorithm.policy_loss_fn", "a divergence over the whole vocabulary through a service", other)
 	refuse(c.Method.Scores, "algorithm.policy_loss_fn", "a reward model trained through a service", other)
-	refuse(c.Method.Needs.Entropies || c.Method.Needs.Discriminators, "algorithm.advantage_fn", "an advantage of entropies through a service", other)
+	refuse(c.Method.Needs.Entropies || c.Method.Needs.Discriminators, "algorithm.advantage_fn", "an advantage of entropies through a service",
+		other)
 	name := c.Algorithm.Optimizer.Spec().Type
-	refuse(name != "" && name != engine.AdamW, "algorithm.optimizer.optimizer_type", fmt.Sprintf("the optimizer %s of a service", name), "use adamw")
+	refuse(name != "" && name != engine.AdamW, "algorithm.optimizer.optimizer_type", fmt.Sprintf("the optimizer %s of a service", name),
+		"use adamw")
 	refuse(c.Model.RopeScaling != nil, "model.rope_scaling", "another rope scaling than the model's own", "")
 	refuse(c.Model.RopeTheta != nil, "model.rope_theta", "another rope base than the model's own", "")
 	refuse(c.Algorithm.EnableRouterReplay, "algorithm.enable_router_replay", "router replay of mixture-of-experts models", "")
@@ -119,7 +121,8 @@ func (*samplerPlugin) Refuses(c *config.Settled) (all []config.Refusal) {
 	m := &c.Explorer.RolloutModel
 	refuse := func(wanted bool, key, what string) {
 		if wanted {
-			all = append(all, config.Refusal{Key: key, What: what + " through a service, which has temperature, top_p and top_k", Hint: "leave it out"})
+			what += " through a service, which has temperature, top_p and top_k"
+			all = append(all, config.Refusal{Key: key, What: what, Hint: "leave it out"})
 		}
 	}
 	refuse(config.Value(1, m.RepetitionPenalty) != 1, c.Inherited(model, "repetition_penalty"), "a repetition penalty")

@@ -147,7 +147,8 @@ func broken(err error) error {
 func (p *trainerPlugin) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	switch {
 	case spec.Head != engine.LogprobHead:
-		return nil, fmt.Errorf("tinker: a service trains no model with a %s head: choose an algorithm without a critic or a reward model", spec.Head)
+		return nil, fmt.Errorf("tinker: a service trains no model with a %s head: choose an algorithm without a critic or a reward model",
+			spec.Head)
 	case spec.Train && spec.LoRA == nil:
 		return nil, errors.New("tinker: a service trains adapters alone: set model.tinker.enable to true")
 	case spec.Train && spec.LoRA.Path != "":
@@ -159,7 +160,7 @@ func (p *trainerPlugin) OpenTrainer(ctx context.Context, spec engine.TrainerSpec
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{link: l, spec: spec}, nil
+	return &trainer{link: l, spec: spec}, nil
 }
 
 // OpenScorer implements engine.TrainerOpener.
@@ -184,7 +185,7 @@ func (p *samplerPlugin) OpenSampler(ctx context.Context, spec engine.SamplerSpec
 		}
 		return newSampler(l, spec), nil
 	}
-	e, ok := spec.Beside.(*Engine)
+	e, ok := spec.Beside.(*trainer)
 	if !ok {
 		return nil, fmt.Errorf("tinker: the sampler shares the session of a trainer of its own kind, not of a %T", spec.Beside)
 	}

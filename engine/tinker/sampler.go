@@ -18,7 +18,7 @@ import (
 type sampler struct {
 	link   *link
 	spec   engine.SamplerSpec
-	beside *Engine // that gives it its versions; nil if it loads them
+	beside *trainer // that gives it its versions; nil if it loads them
 
 	loading sync.Mutex // one session is begun at a time
 	mu      sync.Mutex

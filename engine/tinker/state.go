@@ -43,21 +43,21 @@ type state struct {
 }
 
 const (
-	stateName     = "state.json"
+	stateName     = "service.json"
 	referenceName = "tinker.json"
 	stateFormat   = 1
 	engineName    = "tinker"
 )
 
 // save writes a checkpoint at the service. Names are never used twice, because a killed run may have used one.
-func (e *Engine) save(ctx context.Context, kind string) (path string, err error) {
+func (e *trainer) save(ctx context.Context, kind string) (path string, err error) {
 	name := fmt.Sprintf("%s-step-%06d-%s", strings.TrimSuffix(kind, "_weights"), e.steps, strings.ToLower(rand.Text()[:8]))
 	path, err = e.model.Save(ctx, kind, name)
 	return path, broken(err)
 }
 
 // current returns the checkpoint for samplers of the current weights.
-func (e *Engine) current(ctx context.Context) (string, error) {
+func (e *trainer) current(ctx context.Context) (string, error) {
 	if e.snapshot != "" {
 		return e.snapshot, nil
 	}
@@ -72,7 +72,7 @@ func (e *Engine) current(ctx context.Context) (string, error) {
 }
 
 // do runs one call of the engine, with its deadline.
-func (e *Engine) do(ctx context.Context, call func(context.Context) error) error {
+func (e *trainer) do(ctx context.Context, call func(context.Context) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -87,11 +87,11 @@ func (e *Engine) do(ctx context.Context, call func(context.Context) error) error
 }
 
 // Offer implements engine.Publisher: a version is a checkpoint for samplers.
-func (e *Engine) Offer(ctx context.Context, number int64) error {
+func (e *trainer) Offer(ctx context.Context, number int64) error {
 	return e.do(ctx, func(ctx context.Context) error { return e.offer(ctx, number) })
 }
 
-func (e *Engine) offer(ctx context.Context, number int64) error {
+func (e *trainer) offer(ctx context.Context, number int64) error {
 	path, err := e.current(ctx)
 	if err != nil {
 		return err
@@ -101,14 +101,14 @@ func (e *Engine) offer(ctx context.Context, number int64) error {
 }
 
 // Adopt implements engine.Publisher.
-func (e *Engine) Adopt(ctx context.Context) (number int64, err error) {
+func (e *trainer) Adopt(ctx context.Context) (number int64, err error) {
 	return number, e.do(ctx, func(ctx context.Context) error {
 		number, err = e.adopt(ctx)
 		return err
 	})
 }
 
-func (e *Engine) adopt(ctx context.Context) (int64, error) {
+func (e *trainer) adopt(ctx context.Context) (int64, error) {
 	if !e.HasPublished {
 		return 0, errors.New("tinker: no version was published")
 	}
@@ -133,14 +133,14 @@ func (e *Engine) adopt(ctx context.Context) (int64, error) {
 const inUse = 8
 
 // remove removes a checkpoint unless a file names it. One that stays takes up space, and does no other harm.
-func (e *Engine) remove(ctx context.Context, path string) {
+func (e *trainer) remove(ctx context.Context, path string) {
 	if !e.named[path] {
 		_ = e.link.Remove(ctx, path)
 	}
 }
 
 // name notes that a file names a checkpoint.
-func (e *Engine) name(path string) {
+func (e *trainer) name(path string) {
 	if e.named == nil {
 		e.named = map[string]bool{}
 	}
@@ -148,7 +148,7 @@ func (e *Engine) name(path string) {
 }
 
 // publish offers the current weights and gives them to the sampler.
-func (e *Engine) publish(ctx context.Context, number int64) error {
+func (e *trainer) publish(ctx context.Context, number int64) error {
 	if err := e.offer(ctx, number); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (e *Engine) publish(ctx context.Context, number int64) error {
 }
 
 // first gives the sampler version 0, unless it has another one.
-func (e *Engine) first(ctx context.Context) error {
+func (e *trainer) first(ctx context.Context) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		if e.HasPublished {
 			return nil
@@ -167,7 +167,7 @@ func (e *Engine) first(ctx context.Context) error {
 }
 
 // SaveState implements engine.Trainer: the state is a checkpoint of the service, and the file names it.
-func (e *Engine) SaveState(ctx context.Context, dir string) error {
+func (e *trainer) SaveState(ctx context.Context, dir string) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		behind := e.HasPublished && e.behind
 		switch {
@@ -194,7 +194,7 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 }
 
 // recipe returns the state of an engine that has done nothing.
-func (e *Engine) recipe() state {
+func (e *trainer) recipe() state {
 	s := &e.spec.Service
 	return state{
 		Engine: engineName, Format: stateFormat, Base: s.BaseModel, Rank: e.spec.LoRA.LoraRank,
@@ -214,7 +214,7 @@ func writeJSON(path string, v any) error {
 }
 
 // LoadState implements engine.Trainer.
-func (e *Engine) LoadState(ctx context.Context, dir string) error {
+func (e *trainer) LoadState(ctx context.Context, dir string) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		s, err := e.readState(dir)
 		if err != nil {
@@ -250,7 +250,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 }
 
 // readState reads the file of a state and checks that a run with these settings wrote it.
-func (e *Engine) readState(dir string) (s state, err error) {
+func (e *trainer) readState(dir string) (s state, err error) {
 	path := filepath.Join(dir, stateName)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -273,7 +273,7 @@ func (e *Engine) readState(dir string) (s state, err error) {
 }
 
 // SaveModel implements engine.Trainer: a PEFT adapter, and the name of its checkpoint.
-func (e *Engine) SaveModel(ctx context.Context, dir string) error {
+func (e *trainer) SaveModel(ctx context.Context, dir string) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		path, err := e.current(ctx)
 		if err != nil {
@@ -284,7 +284,7 @@ func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 }
 
 // SavePublished implements engine.Publisher.
-func (e *Engine) SavePublished(ctx context.Context, dir string) error {
+func (e *trainer) SavePublished(ctx context.Context, dir string) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		if !e.HasPublished {
 			return errors.New("tinker: no version was published")
@@ -294,7 +294,7 @@ func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 }
 
 // SaveVersion implements engine.VersionWriter: a sampler of the service needs the name of the checkpoint alone.
-func (e *Engine) SaveVersion(ctx context.Context, dir string) error {
+func (e *trainer) SaveVersion(ctx context.Context, dir string) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		path, err := e.current(ctx)
 		if err != nil {
@@ -305,7 +305,7 @@ func (e *Engine) SaveVersion(ctx context.Context, dir string) error {
 }
 
 // refer writes the file that stands for a checkpoint.
-func (e *Engine) refer(path, dir string) error {
+func (e *trainer) refer(path, dir string) error {
 	e.name(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("tinker: %w", err)

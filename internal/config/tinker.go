@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 	"github.com/trinity-go/trinity/registry"
@@ -39,9 +39,8 @@ type Tinker struct {
 }
 
 const (
-	tinkerKey    = "model.tinker"
-	tinkerEngine = "tinker"
-	enableKey    = tinkerKey + ".enable"
+	tinkerKey = "model.tinker"
+	enableKey = tinkerKey + ".enable"
 )
 
 // settleTinker makes a service train and sample if any key asks for it. An engine of the command line takes the service's place,
@@ -50,6 +49,9 @@ func settleTinker(r report, explorer *Explorer, model *Model, trainer *Trainer) 
 	t, given := &model.Tinker, r.source.opts.Engine
 	asks := t.Enable || trainer.TrainerType == tinkerEngine || explorer.RolloutModel.EngineType == tinkerEngine
 	isReplaced := given != "" && given != "auto" && given != tinkerEngine
+	if r.source.Pos(trainerTypeKey).File == commandLine && trainer.TrainerType != tinkerEngine {
+		isReplaced = true
+	}
 	if !asks && given != tinkerEngine || isReplaced && !t.Enable {
 		return
 	}
@@ -65,10 +67,11 @@ func settleTinker(r report, explorer *Explorer, model *Model, trainer *Trainer) 
 	}
 	trainer.TrainerType, explorer.RolloutModel.EngineType = tinkerEngine, tinkerEngine
 	if !t.TrainMlp && !t.TrainAttn && !t.TrainUnembed {
-		r.fail(tinkerKey+".train_unembed", "with train_mlp, train_attn and train_unembed false there is nothing to train", "set one of them to true")
+		r.fail(tinkerKey+".train_unembed", "with train_mlp, train_attn and train_unembed false there is nothing to train",
+			"set one of them to true")
 	}
 	if _, err := tinker.Address(t.BaseURL); err != nil {
-		r.fail(tinkerKey+".base_url", err.Error(), "")
+		r.fail(tinkerKey+".base_url", err.Error(), "write an address, or leave it out and set TINKER_BASE_URL")
 	}
 	if r.source.stage != "" {
 		r.fail(enableKey, "a stage begins with the model that the stage before has written, and a service trains none of this machine",
@@ -97,6 +100,11 @@ func (t *Tinker) dropEntropy(method *Method) {
 	}
 }
 
+// WeighsEntropy reports whether the loss has an entropy term with a weight.
+func (m *Method) WeighsEntropy() bool {
+	return m.Parts != nil && entropyCoef(m.Parts.Entropy, m.Parts.EntropyArgs) != 0
+}
+
 // entropyCoef returns the weight of an entropy term.
 func entropyCoef(name string, args map[string]any) float64 {
 	if catalog, ok := registry.Find("entropy_loss_fn"); ok {
@@ -107,25 +115,25 @@ func entropyCoef(name string, args map[string]any) float64 {
 	return 0
 }
 
-// TinkerService returns what the engines need to know of the service; nothing if the run has none.
-func (s *Settled) TinkerService() engine.ServiceSpec {
-	t := &s.Model.Tinker
+// Service returns what the engines need to know of the service; nothing if the run has none.
+func (m *Model) Service(seed int, method *Method) engine.ServiceSpec {
+	t := &m.Tinker
 	if !t.Enable {
 		return engine.ServiceSpec{}
 	}
 	spec := engine.ServiceSpec{
-		BaseModel: s.Model.LoraConfigs[0].BaseModelName, Address: t.BaseURL, Seed: int64(Value(s.Seed, t.Seed)), MLP: t.TrainMlp,
+		BaseModel: m.LoraConfigs[0].BaseModelName, Address: t.BaseURL, Seed: int64(Value(seed, t.Seed)), MLP: t.TrainMlp,
 		Attention: t.TrainAttn, Unembed: t.TrainUnembed, ServerLoss: t.ServerLossFn, ChunkBytes: Value(0, t.ForwardBackwardChunkBytes),
 	}
 	if spec.ServerLoss != "" {
-		spec.LossConfig, _ = s.serverLoss()
+		spec.LossConfig, _ = method.serverLoss()
 	}
 	return spec
 }
 
 // serverLoss returns the settings of the loss trinity_ppo, and why it is not the loss of this run; "" if it is.
-func (s *Settled) serverLoss() (settings map[string]float64, why string) {
-	p := s.Method.Parts
+func (m *Method) serverLoss() (settings map[string]float64, why string) {
+	p := m.Parts
 	if p == nil {
 		return nil, ""
 	}
@@ -144,11 +152,7 @@ func (s *Settled) serverLoss() (settings map[string]float64, why string) {
 	if weighs(p.KLLoss, kl) {
 		settings["kl_coef"] = given(kl, "kl_coef", 0.001)
 	}
-	modes := []string{"", "token-mean", "seq-mean-token-mean"}
-	mode := p.LossAggMode
-	if own, ok := args["loss_agg_mode"].(string); ok {
-		mode = own
-	}
+	mode := aggregation(p)
 	switch {
 	case p.PolicyLoss != "ppo":
 		why = "it is the clipped loss of PPO, and algorithm.policy_loss_fn is " + p.PolicyLoss
@@ -156,21 +160,28 @@ func (s *Settled) serverLoss() (settings map[string]float64, why string) {
 		why = "it clips by clip_range on both sides, from 0 to below 1"
 	case args["enable_sequence_masking"] == true || args["fallback_to_policy_gradient"] == true:
 		why = "it has neither sequence masking nor a fallback to the policy gradient"
-	case settings["kl_coef"] > 0 && p.KLLoss != "k2":
-		why = "its KL term is k2, and algorithm.kl_loss_fn is " + p.KLLoss
+	case settings["kl_coef"] > 0 && p.KLLoss != serverLossKL:
+		why = "its KL term is " + serverLossKL + ", and algorithm.kl_loss_fn is " + p.KLLoss
 	case kl["adaptive"] == true:
 		why = "its KL term has a constant weight"
-	case !slices.Contains(modes, mode):
+	case mode != tokenMean && mode != "seq-mean-token-mean":
 		why = "it takes the mean of each sequence, and loss_agg_mode is " + mode
 	}
 	return settings, why
 }
 
-// checkTinker refuses a loss of the service that is not the run's.
-func (s *Settled) checkTinker(r report) {
-	t := &s.Model.Tinker
-	key := tinkerKey + ".server_loss_fn"
-	if !t.Enable || t.ServerLossFn == "" || !s.Trains {
+const tokenMean = "token-mean"
+
+// aggregation returns the loss_agg_mode of the policy loss.
+func aggregation(p *trinity.Algorithm) string {
+	own, _ := p.PolicyLossArgs["loss_agg_mode"].(string)
+	return cmp.Or(own, p.LossAggMode, tokenMean)
+}
+
+// check refuses a loss of the service that is not the run's.
+func (t *Tinker) check(r report, method *Method, w Work) {
+	const key = tinkerKey + ".server_loss_fn"
+	if !t.Enable || t.ServerLossFn == "" || !w.Trains {
 		return
 	}
 	const hint = "leave it out: the run's own loss is then computed in two passes"
@@ -178,11 +189,11 @@ func (s *Settled) checkTinker(r report) {
 		r.fail(key, fmt.Sprintf("%q is no loss that this program knows of services", t.ServerLossFn), "set it to trinity_ppo, or "+hint)
 		return
 	}
-	if _, why := s.serverLoss(); why != "" {
+	if _, why := method.serverLoss(); why != "" {
 		r.fail(key, "trinity_ppo is another loss: "+why, hint)
-	} else if p := s.Method.Parts; p != nil && (p.LossAggMode == "" || p.LossAggMode == "token-mean") {
-		r.warn(key, "trinity_ppo takes the mean of the tokens of each sequence, and then of the sequences, where loss_agg_mode token-mean takes that of "+
-			"all tokens: long sequences count for less")
+	} else if method.Parts != nil && aggregation(method.Parts) == tokenMean {
+		r.warn(key, "trinity_ppo takes the mean of the tokens of each sequence, and then of the sequences, where loss_agg_mode %s takes that of "+
+			"all tokens: long sequences count for less", tokenMean)
 	}
 }
 
@@ -195,7 +206,7 @@ func (c *planner) serviceWords() []string {
 	if err != nil {
 		return nil
 	}
-	service := c.run.TinkerService()
+	service := c.run.Model.Service(c.run.Seed, &c.run.Method)
 	words := []string{fmt.Sprintf("service: %s, base model %s, which asks for TINKER_API_KEY", address, service.BaseModel)}
 	if c.run.Samples {
 		words = append(words, "leaves: token ids of prompts, to be continued")

@@ -92,8 +92,8 @@ func TestARunThroughAServiceEqualsTheDirectRun(t *testing.T) {
 		}
 	}
 	for _, of := range []struct{ role, metric string }{
-		{"explorer", "rollout/accuracy/mean"}, {"explorer", "eval/few/accuracy/mean@2"}, {"trainer", "actor/grad_norm"}, {"trainer", "actor/pg_loss"},
-		{"trainer", "actor/kl_loss"}, {"trainer", "actor/lr"},
+		{"explorer", "rollout/accuracy/mean"}, {"explorer", "eval/few/accuracy/mean@2"}, {"trainer", "actor/grad_norm"},
+		{"trainer", "actor/pg_loss"}, {"trainer", "actor/kl_loss"}, {"trainer", "actor/lr"},
 	} {
 		here := curve(t, filepath.Join(p.dir, "checkpoints", "p", "here"), of.role, of.metric)
 		there := curve(t, filepath.Join(p.dir, "checkpoints", "p", "there"), of.role, of.metric)

@@ -32,7 +32,8 @@ func TestWhatAServiceLacksIsRefused(t *testing.T) {
 			"model.tinker.train_unembed", "nothing to train"},
 		{"stages=[{stage_name: one}]", "model.tinker.enable", "one by one"},
 	} {
-		overrides := []string{"trainer.trainer_type=tinker", "model.tinker.server_loss_fn=trinity_ppo", strings.ReplaceAll(c.override, "DIR", p.dir)}
+		overrides := []string{"trainer.trainer_type=tinker", "model.tinker.server_loss_fn=trinity_ppo"}
+		overrides = append(overrides, strings.ReplaceAll(c.override, "DIR", p.dir))
 		if strings.HasPrefix(c.override, "stages") {
 			overrides[0] = "model.tinker.enable=true"
 		}
@@ -56,13 +57,15 @@ func TestAnyKeyTurnsTheServiceOn(t *testing.T) {
 	t.Setenv("TINKER_BASE_URL", "http://127.0.0.1:9")
 	for _, override := range []string{"model.tinker.enable=true", "trainer.trainer_type=tinker", "explorer.rollout_model.engine_type=tinker"} {
 		cfg := p.load(t, override, "model.tinker.rank=3", "synchronizer.sync_method=nccl").Settled()[0]
-		spec := cfg.TinkerService()
-		if cfg.Engines.Train != "tinker" || cfg.Engines.Sample != "tinker" || cfg.Engines.Weights != "memory" || cfg.Model.LoraConfigs[0].LoraRank != 3 ||
+		spec := cfg.Model.Service(cfg.Seed, &cfg.Method)
+		if cfg.Engines.Train != "tinker" || cfg.Engines.Sample != "tinker" || cfg.Engines.Weights != "memory" ||
+			cfg.Model.LoraConfigs[0].LoraRank != 3 ||
 			spec.BaseModel != filepath.Join(p.dir, "model") || spec.Seed != 3 || !spec.Unembed || cfg.Method.Parts.Entropy != "none" {
 			t.Errorf("%s: engines %+v, %+v", override, cfg.Engines, spec)
 		}
 		plan, err := cfg.Plan(config.Facts{})
-		if err != nil || !strings.Contains(plan.String(), "http://127.0.0.1:9") || !strings.Contains(plan.String(), "tokens a train step, 2 times each") {
+		if err != nil || !strings.Contains(plan.String(), "http://127.0.0.1:9") ||
+			!strings.Contains(plan.String(), "tokens a train step, 2 times each") {
 			t.Errorf("%v\n%s", err, plan)
 		}
 		text, err := cfg.YAML()
@@ -93,7 +96,7 @@ func TestUpstreamsFileIsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := cfg.Settled()[0]; s.Engines.Train != "tinker" || s.TinkerService().BaseModel != "Qwen/Qwen3-4B-Instruct-2507" {
+	if s := cfg.Settled()[0]; s.Engines.Train != "tinker" || s.Model.Service(s.Seed, &s.Method).BaseModel != "Qwen/Qwen3-4B-Instruct-2507" {
 		t.Errorf("%+v", s.Engines)
 	}
 }

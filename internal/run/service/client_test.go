@@ -12,15 +12,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/engine"
+	_ "github.com/trinity-go/trinity/engine/cpu"
+	_ "github.com/trinity-go/trinity/engine/tinker"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
 	"github.com/trinity-go/trinity/registry"
-	_ "github.com/trinity-go/trinity/standard"
 	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/weights"
 )
 
 const tiny = "../../../model/testdata/tiny/llama"
@@ -39,7 +43,8 @@ func serve(t *testing.T, change func(http.Handler) http.Handler) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tinker.New(tinker.Options{Dir: dir, Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Say: func(string) {}, Bases: []*tinker.Base{{
+	o := tinker.Options{Dir: dir, Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Say: func(string) {}}
+	o.Bases = []*tinker.Base{{
 		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: vocab, MaxLen: length, MaxScored: length + 2, MaxRank: 16, MicroTokens: length,
 		Sampler: sampler.(tinker.Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
@@ -47,7 +52,8 @@ func serve(t *testing.T, change func(http.Handler) http.Handler) string {
 				ModelPath: tiny, LoRA: lora, Seed: seed, Train: true, MicroTokens: length, MaxModelLen: length + 1,
 			})
 		},
-	}}})
+	}}
+	s, err := tinker.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +86,8 @@ func archives(t *testing.T, dir string, rest http.Handler) http.Handler {
 	})
 	mux.HandleFunc("GET /files/", func(w http.ResponseWriter, r *http.Request) {
 		archive := tar.NewWriter(w)
-		if err := errors.Join(archive.AddFS(os.DirFS(filepath.Join(dir, strings.TrimPrefix(r.URL.Path, "/files/")))), archive.Close()); err != nil {
+		files := os.DirFS(filepath.Join(dir, strings.TrimPrefix(r.URL.Path, "/files/")))
+		if err := errors.Join(archive.AddFS(files), archive.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -209,7 +216,8 @@ func TestServiceEqualsTheEmbeddedEngine(t *testing.T) {
 						t.Fatal(err)
 					}
 					losses[i] = m["loss"]
-					if m, err = e.Engine.OptimStep(t.Context(), trinity.OptimParams{LR: 0.01, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, ClipNorm: 1}); err != nil {
+					adam := trinity.OptimParams{LR: 0.01, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, ClipNorm: 1}
+					if m, err = e.Engine.OptimStep(t.Context(), adam); err != nil {
 						t.Fatal(err)
 					}
 					norms[i] = m["grad_norm"]
@@ -260,5 +268,154 @@ func TestServiceEqualsTheEmbeddedEngine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestServersLossIsTheRunsOwn trains a step with trinity_ppo, which the service computes, and with the same loss here.
+func TestServersLossIsTheRunsOwn(t *testing.T) {
+	var passes atomic.Int64
+	address := serve(t, func(rest http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/forward_backward") {
+				passes.Add(1)
+			}
+			rest.ServeHTTP(w, r)
+		})
+	})
+	policy, err := loss.PolicyLosses.Build("ppo", map[string]any{"loss_agg_mode": "seq-mean-token-mean"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kl, err := loss.KLs.Build("k2", map[string]any{"kl_coef": 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := loss.NewComposite(policy, kl, nil)
+	step := func(change func(*engine.TrainerSpec)) (norm, clipped float64) {
+		e, b := open(t, address, change), batch()
+		stats, err := e.Engine.Forward(t.Context(), b, trinity.Streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range b.Experiences {
+			x.Logprobs, x.Advantages, x.RefLogprobs = slices.Clone(stats[i].Logprob), make([]float32, len(x.Tokens)), slices.Clone(stats[i].Logprob)
+			for t := range x.Tokens {
+				x.Advantages[t] = float32(i%3) - 0.9
+				if x.Mask[t] {
+					x.Logprobs[t] += float32(t%5-2) * 0.7 // some ratios are clipped, some on both sides
+					x.RefLogprobs[t] -= 0.25
+				}
+			}
+		}
+		passes.Store(0)
+		m, err := e.Engine.ForwardBackward(t.Context(), b, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := e.Engine.OptimStep(t.Context(), trinity.OptimParams{LR: 0.01})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done["grad_norm"], m["pg_clipfrac"]
+	}
+	norm, _ := step(nil)
+	if n := passes.Load(); n != 2 {
+		t.Errorf("the run's own loss takes %d requests, want 2", n)
+	}
+	served, clipped := step(func(s *engine.TrainerSpec) {
+		s.Service.ServerLoss = "trinity_ppo"
+		s.Service.LossConfig = map[string]float64{"clip_range": 0.2, "clip_ratio_c": 3, "kl_coef": 0.1}
+	})
+	if n := passes.Load(); n != 1 {
+		t.Errorf("the service's loss takes %d requests, want 1", n)
+	}
+	if math.Abs(norm-served) > 1e-6*norm || clipped == 0 {
+		t.Errorf("gradient norms %v here, %v there, clipped %v", norm, served, clipped)
+	}
+}
+
+// TestASamplerOfAnotherProcessFollows gives a sampler without a trainer the names of versions.
+func TestASamplerOfAnotherProcessFollows(t *testing.T) {
+	address := serve(t, nil)
+	e := open(t, address, nil)
+	_, samplers := built(t, "tinker")
+	s, err := samplers.OpenSampler(t.Context(), engine.SamplerSpec{
+		ModelPath: tiny, LoRA: &adapter, MaxSequences: 8, MaxModelLen: length, Follows: true,
+		Service: engine.ServiceSpec{BaseModel: "tiny", Address: address},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.(io.Closer).Close()
+	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 8, Seed: 1}
+	for version := range int64(3) {
+		if _, err := e.Engine.ForwardBackward(t.Context(), batch(), surrogate{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Engine.OptimStep(t.Context(), trinity.OptimParams{LR: 0.05, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if err := e.Engine.(engine.VersionWriter).SaveVersion(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.(weights.Loader).LoadWeights(t.Context(), dir, version); err != nil {
+			t.Fatal(err)
+		}
+		publisher := e.Engine.(engine.Publisher)
+		if err := publisher.Offer(t.Context(), version); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := publisher.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var replies [2][]trinity.Completion
+		for i, one := range []trinity.Sampler{s, e.Sampler} {
+			if replies[i], err = one.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3, 4, 5}}, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a, b := replies[0][0], replies[1][0]; !slices.Equal(a.Tokens, b.Tokens) || !slices.Equal(a.Logprobs, b.Logprobs) || a.Versions != b.Versions {
+			t.Errorf("version %d: %v and %v", version, a, b)
+		}
+	}
+	if err := s.(weights.Loader).LoadWeights(t.Context(), t.TempDir(), 9); err == nil || !strings.Contains(err.Error(), "names no checkpoint") {
+		t.Errorf("a directory without weights: %v", err)
+	}
+}
+
+// TestAServiceIsCheckedAtTheStart refuses what the service cannot do before anything is trained.
+func TestAServiceIsCheckedAtTheStart(t *testing.T) {
+	address := serve(t, nil)
+	trainers, _ := built(t, "tinker")
+	good := engine.TrainerSpec{
+		ModelPath: tiny, LoRA: &adapter, Train: true, MaxModelLen: length,
+		Service: engine.ServiceSpec{BaseModel: "tiny", Address: address, MLP: true, Attention: true},
+	}
+	for words, change := range map[string]func(*engine.TrainerSpec){
+		`has no base model "other": set model.tinker.base_model to one of tiny`: func(s *engine.TrainerSpec) { s.Service.BaseModel = "other" },
+		"model.max_model_len is 49: lower it":                                   func(s *engine.TrainerSpec) { s.MaxModelLen = length + 1 },
+		"set model.tinker.enable to true":                                       func(s *engine.TrainerSpec) { s.Service.BaseModel = "" },
+		"a service has adamw":                                                   func(s *engine.TrainerSpec) { s.Optimizer.Type = engine.SGD },
+		"a critic or a reward model":                                            func(s *engine.TrainerSpec) { s.Head = engine.ValueHead },
+	} {
+		spec := good
+		change(&spec)
+		if e, err := trainers.OpenTrainer(t.Context(), spec); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, %v; want %q", e, err, words)
+		}
+	}
+	e := open(t, address, nil)
+	hot := batch()
+	hot.Experiences[0].Temperature = 0.5
+	if _, err := e.Engine.Forward(t.Context(), hot, trinity.Streams{}); err == nil || !strings.Contains(err.Error(), "temperature 0.5") {
+		t.Errorf("%v", err)
+	}
+	for words, p := range map[string]trinity.SamplingParams{
+		"min_p": {MinP: 0.1}, "repetition_penalty": {RepetitionPenalty: 2}, "min_tokens": {MinTokens: 3}, "no adapter is called": {Adapter: "x"},
+	} {
+		if _, err := e.Sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, p); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%+v: %v; want %q", p, err, words)
+		}
 	}
 }

@@ -119,10 +119,10 @@ func here(name string) (string, error) {
 }
 
 // fetch returns a finder that downloads models, and writes those that checkpoints lack.
-func (s *Stage) fetch(ctx context.Context, say func(string)) finder {
+func fetch(ctx context.Context, cfg *config.Settled, say func(string)) finder {
 	return func(name, key string) (string, error) {
 		download := func(name string) (string, error) { return hub.Resolve(ctx, name, say) }
-		if s.isAtService(key) {
+		if isAtService(cfg, key) {
 			download = func(name string) (string, error) { return hub.ResolveText(ctx, name, say) }
 		}
 		open := checkpoint.Open
@@ -138,20 +138,20 @@ func (s *Stage) fetch(ctx context.Context, say func(string)) finder {
 }
 
 // isAtService reports whether a key names a model whose weights a service has.
-func (s *Stage) isAtService(key string) bool {
-	return s.Model.Tinker.Enable && (key == checkpoint.ModelKey || slices.ContainsFunc(s.Settled.Teachers, func(t config.Teacher) bool {
+func isAtService(cfg *config.Settled, key string) bool {
+	return cfg.Model.Tinker.Enable && (key == checkpoint.ModelKey || slices.ContainsFunc(cfg.Teachers, func(t config.Teacher) bool {
 		return t.Served == nil && key == t.Key+".model_path"
 	}))
 }
 
 // Fetch finds the models of the stage, downloads those that are not on this machine, and checks them.
 func (s *Stage) Fetch(ctx context.Context, say func(string)) error {
-	return s.locate(s.fetch(ctx, say))
+	return s.locate(fetch(ctx, s.Settled, say))
 }
 
 // FetchPolicy finds the model that the stage trains or samples, and the critic's.
 func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
-	return s.locatePolicy(s.fetch(ctx, say))
+	return s.locatePolicy(fetch(ctx, s.Settled, say))
 }
 
 // LookUp finds the models of the stage that are on this machine, and downloads none. It notes in f which are not.
@@ -166,7 +166,7 @@ func (s *Stage) lookUp(f *config.Facts, name, key string) (string, error) {
 		return "", s.At(key, err.Error(), "")
 	}
 	path, onHub := feed.Local(name, false)
-	if s.isAtService(key) && path == "" {
+	if isAtService(s.Settled, key) && path == "" {
 		path, _ = hub.CachedText(name)
 	}
 	if path == "" {

@@ -22,12 +22,13 @@ import (
 func (s *Stage) specs(train, sample bool) place.Specs {
 	init := engine.InitSpec{Seed: uint64(s.InitSeed), Style: s.Model.Init.Style}
 	lora, length := loraSpec(s.Model.LoraConfigs), config.Value(0, s.Model.MaxModelLen)
+	service := s.Model.Service(s.Seed, &s.Method)
 	all := place.Specs{Samples: sample}
 	if train {
 		all.Train = engine.TrainerSpec{
 			ModelPath: s.ModelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
-			Ahead: trainsAhead(s), Service: s.TinkerService(), Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
+			Ahead: trainsAhead(s), Service: service, Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
 			Place: s.Openers.Programs.Train,
 		}
 		all.Train.ParamOffload, all.Train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
@@ -52,7 +53,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled), Place: s.Openers.Programs.Sample,
-			Start: place.ServerSpec(&s.Explorer.RolloutModel), Service: s.TinkerService(), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
+			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.Sample.Adapters = append(all.Sample.Adapters, l.Path)

@@ -28,7 +28,7 @@ type teacherModel struct {
 
 // teacherSpec returns how the engine opens a teacher.
 func (s *Stage) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
-	service := s.TinkerService()
+	service := s.Model.Service(s.Seed, &s.Method)
 	if service.BaseModel != "" {
 		service.BaseModel = t.Path
 	}

@@ -33,8 +33,10 @@ func (f *fake) serve(t *testing.T) *Client {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	f.url = server.URL
-	quick := pace{first: time.Millisecond, last: 2 * time.Millisecond, poll: time.Millisecond, bill: time.Millisecond, lost: 300 * time.Millisecond,
-		beat: time.Millisecond}
+	quick := pace{
+		first: time.Millisecond, last: 2 * time.Millisecond, poll: time.Millisecond, bill: time.Millisecond, beat: time.Millisecond,
+		lost: 300 * time.Millisecond,
+	}
 	c, err := open(t.Context(), server.URL, quick, func(line string) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
