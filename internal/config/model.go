@@ -184,7 +184,7 @@ func (model *Model) checkTasksetAdapter(r report, w Work, t TasksetEntry) {
 }
 
 var unusedOfModel = []unusedKey{
-	{tinkerKey, unless(func(s *Settled) bool { return s.Model.Tinker.Enable }, "the Tinker API is not used")},
+	{tinkerKey, unusedOfTinker},
 	{"model.external_model", always("no external model is used")},
 	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 	{"model.logprobs", otherTokens},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
@@ -45,7 +46,7 @@ const (
 
 // settleTinker makes a service train and sample if any key asks for it. An engine of the command line takes the service's place,
 // and trains an equal adapter.
-func settleTinker(r report, explorer *Explorer, model *Model, trainer *Trainer) {
+func settleTinker(r report, engines *Engines, explorer *Explorer, model *Model, trainer *Trainer) {
 	t, given := &model.Tinker, r.source.opts.Engine
 	asks := t.Enable || trainer.TrainerType == tinkerEngine || explorer.RolloutModel.EngineType == tinkerEngine
 	isReplaced := given != "" && given != "auto" && given != tinkerEngine
@@ -62,7 +63,7 @@ func settleTinker(r report, explorer *Explorer, model *Model, trainer *Trainer) 
 		r.fail("model.lora_configs", "the adapter of a service is described by model.tinker", "leave it out, and set model.tinker.rank")
 	}
 	model.LoraConfigs = adapter
-	if t.Enable = !isReplaced; isReplaced {
+	if t.Enable, engines.insteadOfService = !isReplaced, isReplaced; isReplaced {
 		return
 	}
 	trainer.TrainerType, explorer.RolloutModel.EngineType = tinkerEngine, tinkerEngine
@@ -77,6 +78,18 @@ func settleTinker(r report, explorer *Explorer, model *Model, trainer *Trainer) 
 		r.fail(enableKey, "a stage begins with the model that the stage before has written, and a service trains none of this machine",
 			"run the stages one by one, without stages")
 	}
+}
+
+// unusedOfTinker is the reason of a key of model.tinker that has no effect.
+func unusedOfTinker(s *Settled, key string) string {
+	describesAdapter := slices.Contains([]string{"rank", "train_mlp", "train_attn", "base_model"}, lastKey(key))
+	switch {
+	case s.Model.Tinker.Enable, s.Engines.insteadOfService && describesAdapter:
+		return ""
+	case s.Engines.insteadOfService:
+		return "the command line names another engine, which trains an equal adapter"
+	}
+	return "the Tinker API is not used"
 }
 
 // tinkerAlpha is the lora_alpha that a service takes, as far as is known: it is not on the wire.
@@ -207,7 +220,7 @@ func (c *planner) serviceWords() []string {
 		return nil
 	}
 	service := c.run.Model.Service(c.run.Seed, &c.run.Method)
-	words := []string{fmt.Sprintf("service: %s, base model %s, which asks for TINKER_API_KEY", address, service.BaseModel)}
+	words := []string{fmt.Sprintf("service: %s, base model %s; TINKER_API_KEY has the key", address, service.BaseModel)}
 	if c.run.Samples {
 		words = append(words, "leaves: token ids of prompts, to be continued")
 	}

@@ -91,16 +91,10 @@ func TestARunThroughAServiceEqualsTheDirectRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, of := range []struct{ role, metric string }{
+	sameCurves(t, p, "here", "there", []series{
 		{"explorer", "rollout/accuracy/mean"}, {"explorer", "eval/few/accuracy/mean@2"}, {"trainer", "actor/grad_norm"},
 		{"trainer", "actor/pg_loss"}, {"trainer", "actor/kl_loss"}, {"trainer", "actor/lr"},
-	} {
-		here := curve(t, filepath.Join(p.dir, "checkpoints", "p", "here"), of.role, of.metric)
-		there := curve(t, filepath.Join(p.dir, "checkpoints", "p", "there"), of.role, of.metric)
-		if len(here) == 0 || !slices.EqualFunc(here, there, func(a, b float64) bool { return math.Abs(a-b) <= 1e-4*max(1, math.Abs(a)) }) {
-			t.Errorf("%s %s:\n%v here\n%v through a service", of.role, of.metric, here, there)
-		}
-	}
+	})
 	for _, file := range filesBelow(t, filepath.Join(p.dir, "checkpoints", "p", "there")) {
 		if strings.Contains(read(t, file), "not-for-eyes") {
 			t.Errorf("%s has the key", file)
@@ -121,6 +115,45 @@ func filesBelow(t *testing.T, dir string) (all []string) {
 		t.Fatal(all, err)
 	}
 	return all
+}
+
+// series is a metric of a loop.
+type series struct{ role, metric string }
+
+// sameCurves compares the metrics of two runs.
+func sameCurves(t *testing.T, p project, here, there string, all []series) {
+	t.Helper()
+	for _, of := range all {
+		a := curve(t, filepath.Join(p.dir, "checkpoints", "p", here), of.role, of.metric)
+		b := curve(t, filepath.Join(p.dir, "checkpoints", "p", there), of.role, of.metric)
+		if len(a) == 0 || !slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-4*max(1, math.Abs(x)) }) {
+			t.Errorf("%s %s:\n%v here\n%v through a service", of.role, of.metric, a, b)
+		}
+	}
+}
+
+// TestDatasetsAreTrainedOnThroughAService trains on demonstrations, on pairs and on what a teacher says of rollouts.
+func TestDatasetsAreTrainedOnThroughAService(t *testing.T) {
+	for name, c := range map[string]struct {
+		yaml      string
+		overrides []string
+	}{
+		"sft": {sft, nil},
+		"dpo": {strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"), []string{"buffer.total_steps=4"}},
+		"rloo": {rl, []string{"algorithm.algorithm_type=rloo", "buffer.total_steps=3", "explorer.eval_interval=99", "algorithm.kl_loss_fn=k3",
+			"algorithm.policy_loss_fn_args={clip_range: 0.1}"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(t, tiny, c.yaml)
+			url, _ := startService(t, p, "127.0.0.1:0", t.TempDir())
+			for _, overrides := range [][]string{{"name=here", "model.lora_configs=[{lora_rank: 4}]"}, atService("there", url)} {
+				if _, err := p.run(t, append(overrides, c.overrides...)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sameCurves(t, p, "here", "there", []series{{"trainer", "actor/grad_norm"}, {"trainer", "actor/final_loss"}})
+		})
+	}
 }
 
 // TestARunThroughAServiceResumes loses its service in the middle, which begins anew at the same address.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,13 @@ func TestAnyKeyTurnsTheServiceOn(t *testing.T) {
 	}
 	if s := cfg.Settled()[0]; s.Engines.Train != "cpu" || s.Model.Tinker.Enable || s.Model.LoraConfigs[0].LoraRank != 3 {
 		t.Errorf("--engine cpu trains with %+v", s.Engines)
+	}
+	var unused []string
+	for _, n := range cfg.Settled()[0].Unused() {
+		unused = append(unused, n.Key)
+	}
+	if !slices.Equal(unused, []string{"model.tinker.enable"}) {
+		t.Errorf("unused are %q", unused)
 	}
 }
 
