@@ -185,18 +185,27 @@ func (s *sampler) request(prompt []int32, p *trinity.SamplingParams) (*tinker.Sa
 	if p.TopP != 0 {
 		topP = p.TopP
 	}
-	stops := tinker.Stop{Tokens: append([]int32{}, p.StopTokens...)}
-	if !p.IgnoreEOS {
-		stops.Tokens = append(stops.Tokens, s.link.cfg.EOS...)
-	}
 	in := &tinker.Sample{
 		NumSamples: max(1, p.N), Prompt: textPrompt(prompt), PromptLogprobs: p.ScorePrompt, TopSampleLogprobs: p.TopLogprobs,
-		Params: tinker.SamplingParams{MaxTokens: &n, Seed: &seed, Temperature: &temperature, TopK: &topK, TopP: &topP, Stop: &stops},
+		Params: tinker.SamplingParams{MaxTokens: &n, Seed: &seed, Temperature: &temperature, TopK: &topK, TopP: &topP},
 	}
 	if p.ScorePrompt {
 		in.TopPromptLogprobs = p.TopLogprobs
 	}
+	stops, isOther := s.stopTokens(p), func(t int32) bool { return !slices.Contains(s.link.cfg.EOS, t) }
+	if p.IgnoreEOS || slices.ContainsFunc(stops, isOther) {
+		in.Params.Stop = &tinker.Stop{Tokens: stops}
+	} // else the service stops at the model's own tokens
 	return in, nil
+}
+
+// stopTokens returns the tokens that end a completion: the request's, and the model's unless IgnoreEOS takes those away.
+func (s *sampler) stopTokens(p *trinity.SamplingParams) []int32 {
+	stops := append([]int32{}, p.StopTokens...)
+	if !p.IgnoreEOS {
+		return append(stops, s.link.cfg.EOS...)
+	}
+	return slices.DeleteFunc(stops, func(t int32) bool { return slices.Contains(s.link.cfg.EOS, t) })
 }
 
 func textPrompt(tokens []int32) tinker.Prompt {
@@ -232,25 +241,30 @@ func (s *sampler) completion(q *tinker.Sequence, p *trinity.SamplingParams) (c t
 			return c, s.wrong("the most likely tokens at %d places for %d tokens", len(c.TopLogprobs), n)
 		}
 	}
-	if at := s.stopped(q.Tokens, p.Stop); at < n {
+	if at, ends := s.stopped(q.Tokens, p); ends {
 		c.Tokens, c.Logprobs, c.FinishReason = c.Tokens[:at], c.Logprobs[:at], "stop"
 		c.TopLogprobs = c.TopLogprobs[:min(at, len(c.TopLogprobs))]
 	}
 	return c, nil
 }
 
-// stopped returns how many tokens there are up to the one that completes a stop string; all if none does.
-func (s *sampler) stopped(tokens []int32, stops []string) int {
-	if len(stops) == 0 {
-		return len(tokens)
-	}
+// stopped returns how many tokens there are up to the first stop token, or the one that completes a stop string, and whether
+// there is one.
+func (s *sampler) stopped(tokens []int32, p *trinity.SamplingParams) (n int, ends bool) {
+	stops := s.stopTokens(p)
 	for n := range tokens {
+		if slices.Contains(stops, tokens[n]) {
+			return n + 1, true
+		}
+		if len(p.Stop) == 0 {
+			continue
+		}
 		text := s.spec.Text(tokens[:n+1])
-		if slices.ContainsFunc(stops, func(stop string) bool { return strings.Contains(text, stop) }) {
-			return n + 1
+		if slices.ContainsFunc(p.Stop, func(stop string) bool { return strings.Contains(text, stop) }) {
+			return n + 1, true
 		}
 	}
-	return len(tokens)
+	return len(tokens), false
 }
 
 // wrong returns an error for an answer that no correct service gives.

@@ -45,7 +45,7 @@ func serve(t *testing.T, change func(http.Handler) http.Handler) string {
 	}
 	o := tinker.Options{Dir: dir, Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Say: func(string) {}}
 	o.Bases = []*tinker.Base{{
-		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: vocab, MaxLen: length, MaxScored: length + 2, MaxRank: 16, MicroTokens: length,
+		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: vocab, EOS: []int32{2}, MaxLen: length, MaxScored: length + 2, MaxRank: 16, MicroTokens: length,
 		Sampler: sampler.(tinker.Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
@@ -268,6 +268,39 @@ func TestServiceEqualsTheEmbeddedEngine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRepliesEndAsOnTheEmbeddedEngine samples with each way to end a reply.
+func TestRepliesEndAsOnTheEmbeddedEngine(t *testing.T) {
+	here, there := open(t, "", nil), open(t, serve(t, nil), nil)
+	for _, p := range []trinity.SamplingParams{
+		{}, {StopTokens: []int32{2}}, {StopTokens: []int32{2, 5}}, {StopTokens: []int32{5}}, {IgnoreEOS: true}, {IgnoreEOS: true, StopTokens: []int32{2}},
+		{IgnoreEOS: true, StopTokens: []int32{2, 5}}, {Stop: []string{"DE", "H"}}, {Stop: []string{"CC"}, StopTokens: []int32{2, 7}},
+	} {
+		stopped := 0
+		for seed := range uint64(12) {
+			p.Temperature, p.MaxTokens, p.Seed, p.N = 1, 20, seed, 2
+			var replies [2][]trinity.Completion
+			for i, e := range []trinitytest.Trained{here, there} {
+				var err error
+				if replies[i], err = e.Sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3, 4, 5}}, p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, a := range replies[0] {
+				b := replies[1][i]
+				if !slices.Equal(a.Tokens, b.Tokens) || a.FinishReason != b.FinishReason || len(b.Logprobs) != len(b.Tokens) {
+					t.Errorf("%+v:\n%v %s\n%v %s", p, a.Tokens, a.FinishReason, b.Tokens, b.FinishReason)
+				}
+				if a.FinishReason == "stop" {
+					stopped++
+				}
+			}
+		}
+		if free := p.IgnoreEOS && len(p.StopTokens) < 2; (stopped == 0) != free {
+			t.Errorf("%+v: %d replies stopped", p, stopped)
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	}
 	b := &tinker.Base{
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
-		MaxRank: cfg.HiddenSize, MicroTokens: max(microTokens, length),
+		MaxRank: cfg.HiddenSize, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
 				ModelPath: m.Path, LoRA: lora, Seed: seed, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,

@@ -25,10 +25,11 @@ type Base struct {
 	Name      string // as clients call it
 	Tokenizer string // what clients open as its tokenizer
 	Arch      string
-	Vocab     int // tokens that may stand in a sequence: ids below
-	MaxLen    int // tokens of a sequence
-	MaxScored int // tokens of a sequence of which log-probabilities are asked
-	MaxRank   int // of an adapter
+	Vocab     int     // tokens that may stand in a sequence: ids below
+	MaxLen    int     // tokens of a sequence
+	MaxScored int     // tokens of a sequence of which log-probabilities are asked
+	MaxRank   int     // of an adapter
+	EOS       []int32 // the tokens that end a reply of the model
 
 	// Open opens a trainer of an adapter.
 	Open func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error)
