@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/lib/pq"
 
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/retry"
@@ -45,9 +45,9 @@ func TestCollisionsAreNoOutage(t *testing.T) {
 		err    error
 		pauses time.Duration // after three collisions; 0 is that they are none
 	}{
-		"PostgreSQL, deadlock":        {postgres, &pgconn.PgError{Code: "40P01"}, 7 * time.Millisecond},
-		"PostgreSQL, serialization":   {postgres, &pgconn.PgError{Code: "40001"}, 7 * time.Millisecond},
-		"PostgreSQL, shutdown":        {postgres, &pgconn.PgError{Code: "57P01"}, 0},
+		"PostgreSQL, deadlock":        {postgres, &pq.Error{Code: "40P01"}, 7 * time.Millisecond},
+		"PostgreSQL, serialization":   {postgres, &pq.Error{Code: "40001"}, 7 * time.Millisecond},
+		"PostgreSQL, shutdown":        {postgres, &pq.Error{Code: "57P01"}, 0},
 		"MySQL, deadlock":             {mySQL, &mysql.MySQLError{Number: 1213}, 7 * time.Millisecond},
 		"MySQL, too many connections": {mySQL, &mysql.MySQLError{Number: 1040}, 0}, "SQLite": {sqlite, busy, 7 * time.Millisecond},
 	} {

@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 	driver "modernc.org/sqlite"
 
 	"github.com/trinity-go/trinity/internal/database/dburl"
@@ -57,12 +56,12 @@ var postgres = &dialect{
 	lock:      "SELECT 1 FROM pg_advisory_xact_lock(7381643)",
 	transient: transientPostgres,
 	collides: func(err error) bool {
-		var e *pgconn.PgError
-		return errors.As(err, &e) && strings.HasPrefix(e.Code, "40")
+		var e *pq.Error
+		return errors.As(err, &e) && e.Code.Class() == "40"
 	},
 	denies: func(err error) bool {
-		var e *pgconn.PgError
-		return errors.As(err, &e) && strings.HasPrefix(e.Code, "28")
+		var e *pq.Error
+		return errors.As(err, &e) && e.Code.Class() == "28"
 	},
 }
 
@@ -105,11 +104,11 @@ var passingMySQL = []uint16{1040, 1053, 1205, 1213, 1927}
 // transientPostgres reports whether an error is a lost connection, a shutdown or start, too many
 // connections, or a deadlock.
 func transientPostgres(err error) bool {
-	var e *pgconn.PgError
+	var e *pq.Error
 	if !errors.As(err, &e) {
 		return lost(err)
 	}
-	return slices.Contains([]string{"08", "40", "57"}, e.Code[:2]) && e.Code != "57014" || e.Code == "53300"
+	return slices.Contains([]pqerror.Class{"08", "40", "57"}, e.Code.Class()) && e.Code != "57014" || e.Code == "53300"
 }
 
 func openSQLite(a dburl.Address, o Options) (*sql.DB, error) {
@@ -142,23 +141,18 @@ func isWritten(file string) bool {
 }
 
 func openPostgres(a dburl.Address, o Options) (*sql.DB, error) {
-	cfg, err := postgresConfig(a, o)
-	if err != nil {
-		return nil, err
-	}
-	return stdlib.OpenDB(*cfg), nil
-}
-
-func postgresConfig(a dburl.Address, o Options) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(a.URL().String())
+	cfg, err := pq.NewConfig(a.URL().String())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", a, safetext.Hidden(err.Error()))
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}
-	limit(cfg, o.patience())
-	return cfg, nil
+	if cfg.SSLMode == "" {
+		cfg.SSLMode = pq.SSLModePrefer // as libpq
+	}
+	cfg.BinaryParameters = true // one round trip a query, and bytes as they are
+	return sql.OpenDB(&connector{cfg, o.patience()}), nil
 }
 
 func openMySQL(a dburl.Address, o Options) (*sql.DB, error) {

@@ -9,13 +9,11 @@ import (
 	"slices"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // lostErrors lists the drivers' errors for a connection that has ended or is out of step.
 var lostErrors = []error{
-	io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, driver.ErrBadConn, sql.ErrConnDone, sql.ErrTxDone, pgx.ErrTxClosed, pgx.ErrTxCommitRollback,
+	io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, driver.ErrBadConn, sql.ErrConnDone, sql.ErrTxDone,
 	mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrBusyBuffer,
 	errCommit,
 }
@@ -26,7 +24,6 @@ var errSchema = errors.New("another process is still changing the tables")
 // lost reports whether an error comes from the connection, so that a new connection may help.
 func lost(err error) bool {
 	var network net.Error
-	var connecting *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connecting) || pgconn.SafeToRetry(err) || errors.Is(err, errSchema) ||
+	return errors.As(err, &network) || errors.Is(err, errSchema) ||
 		slices.ContainsFunc(lostErrors, func(e error) bool { return errors.Is(err, e) })
 }

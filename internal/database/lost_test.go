@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/lib/pq"
 )
 
 // Errors of the connection pass. Errors that would come again do not.
@@ -25,10 +25,10 @@ func TestTransient(t *testing.T) {
 	}{
 		{reset, true, true}, {fmt.Errorf("commit: %w", reset), true, true}, {silent(1), true, true}, {io.ErrUnexpectedEOF, true, true},
 		{driver.ErrBadConn, true, true},
-		{mysql.ErrInvalidConn, true, true}, {&pgconn.ConnectError{}, true, true}, {sql.ErrConnDone, true, true}, {errCommit, true, true},
+		{mysql.ErrInvalidConn, true, true}, {sql.ErrConnDone, true, true}, {errCommit, true, true},
 		{errSchema, true, true},
-		{&pgconn.PgError{Code: "57P01"}, true, false}, {&pgconn.PgError{Code: "40001"}, true, false},
-		{&pgconn.PgError{Code: "42P01"}, false, false},
+		{&pq.Error{Code: "57P01"}, true, false}, {&pq.Error{Code: "40001"}, true, false},
+		{&pq.Error{Code: "42P01"}, false, false},
 		{&mysql.MySQLError{Number: 1213}, false, true}, {&mysql.MySQLError{Number: 1146}, false, false},
 		{sql.ErrNoRows, false, false}, {fmt.Errorf("the row: %w", sql.ErrNoRows), false, false},
 		{errors.New("row 3: two columns are named x"), false, false},

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -9,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/lib/pq"
 )
 
 // silence is how long a server may leave a request without an answer. A network that drops packets
@@ -24,21 +25,114 @@ func (o Options) patience() time.Duration {
 	return silence
 }
 
-// limit bounds how long the connections of a configuration wait for the server.
-func limit(cfg *pgx.ConnConfig, after time.Duration) {
-	dial := cfg.DialFunc
-	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &wire{Conn: c, limit: after}, nil
+// connector opens connections to PostgreSQL that wait for the server for as long as its limit, and hardly at all
+// when their context ends. The driver alone would wait for an answer then.
+type connector struct {
+	cfg   pq.Config
+	limit time.Duration
+}
+
+// Driver implements [driver.Connector].
+func (*connector) Driver() driver.Driver { return &pq.Driver{} }
+
+// Connect implements [driver.Connector].
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	one, err := pq.NewConnectorConfig(c.cfg)
+	if err != nil {
+		return nil, err
+	}
+	d := &dialer{limit: c.limit}
+	one.Dialer(d)
+	stop := context.AfterFunc(ctx, d.hurry)
+	defer stop()
+	made, err := one.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.connected = true
+	return &connection{made.(driverConn), d}, nil
+}
+
+// driverConn is what the connections of PostgreSQL's driver do.
+type driverConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+// connection is a connection that begins a transaction no longer than its context lasts.
+type connection struct {
+	driverConn
+	dialer *dialer
+}
+
+// BeginTx implements [driver.ConnBeginTx].
+func (c *connection) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	stop := context.AfterFunc(ctx, c.dialer.hurry)
+	defer stop()
+	return c.driverConn.BeginTx(ctx, o)
+}
+
+// dialer dials for one connection.
+type dialer struct {
+	net.Dialer
+	limit time.Duration
+
+	mu        sync.Mutex
+	wire      *wire // of the newest try
+	connected bool
+}
+
+// DialContext implements [pq.DialerContext]. The driver dials again when a context has ended, to tell the server.
+func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	d.mu.Lock()
+	again := d.connected
+	d.mu.Unlock()
+	if again {
+		d.hurry()
+	}
+	c, err := d.Dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{Conn: c, limit: d.limit}
+	if !again {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.wire = w
+	}
+	return w, nil
+}
+
+// DialTimeout implements [pq.Dialer].
+func (d *dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return d.DialContext(ctx, network, address)
+}
+
+// farewell is how long a server may take to answer after the context of a request has ended.
+const farewell = time.Second
+
+// hurry ends a wait for the server soon.
+func (d *dialer) hurry() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wire != nil {
+		_ = d.wire.SetDeadline(time.Now().Add(farewell)) // fails on a closed connection alone
 	}
 }
 
 // wire is a connection on which every read and write ends after a limit, or at the user's deadline
-// if that is sooner. After a timeout every further call fails at once, because pgx reads a second
-// time and reports that error.
+// if that is sooner. After a timeout every further call fails at once.
 type wire struct {
 	net.Conn
 	limit time.Duration
