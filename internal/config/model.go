@@ -184,7 +184,7 @@ func (model *Model) checkTasksetAdapter(r report, w Work, t TasksetEntry) {
 }
 
 var unusedOfModel = []unusedKey{
-	{tinkerKey, unusedOfTinker},
+	{tinkerKey, func(s *Settled, key string) string { return s.Model.Tinker.unused(&s.Engines, key) }},
 	{"model.external_model", always("no external model is used")},
 	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 	{"model.logprobs", otherTokens},

@@ -80,13 +80,13 @@ func settleTinker(r report, engines *Engines, explorer *Explorer, model *Model, 
 	}
 }
 
-// unusedOfTinker is the reason of a key of model.tinker that has no effect.
-func unusedOfTinker(s *Settled, key string) string {
+// unused returns why a key of model.tinker has no effect, "" if it has one.
+func (t *Tinker) unused(engines *Engines, key string) string {
 	describesAdapter := slices.Contains([]string{"rank", "train_mlp", "train_attn", "base_model"}, lastKey(key))
 	switch {
-	case s.Model.Tinker.Enable, s.Engines.insteadOfService && describesAdapter:
+	case t.Enable, engines.insteadOfService && describesAdapter:
 		return ""
-	case s.Engines.insteadOfService:
+	case engines.insteadOfService:
 		return "the command line names another engine, which trains an equal adapter"
 	}
 	return "the Tinker API is not used"

@@ -45,8 +45,8 @@ func serve(t *testing.T, change func(http.Handler) http.Handler) string {
 	}
 	o := tinker.Options{Dir: dir, Alpha: 32, Gap: time.Minute, Hold: 10 * time.Second, Say: func(string) {}}
 	o.Bases = []*tinker.Base{{
-		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: vocab, EOS: []int32{2}, MaxLen: length, MaxScored: length + 2, MaxRank: 16, MicroTokens: length,
-		Sampler: sampler.(tinker.Sampler),
+		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: vocab, EOS: []int32{2}, MaxLen: length, MaxScored: length + 2, MaxRank: 16,
+		MicroTokens: length, Sampler: sampler.(tinker.Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
 				ModelPath: tiny, LoRA: lora, Seed: seed, Train: true, MicroTokens: length, MaxModelLen: length + 1,
@@ -247,7 +247,8 @@ func TestServiceEqualsTheEmbeddedEngine(t *testing.T) {
 					}
 				}
 				for i, a := range replies[0] {
-					if b := replies[1][i]; !slices.Equal(a.Tokens, b.Tokens) || a.FinishReason != b.FinishReason || a.Versions != b.Versions {
+					b := replies[1][i]
+					if !slices.Equal(a.Tokens, b.Tokens) || a.FinishReason != b.FinishReason || a.Versions != b.Versions {
 						t.Errorf("step %d: the samplers gave\n%v\n%v", step, a, b)
 					}
 				}
@@ -275,8 +276,9 @@ func TestServiceEqualsTheEmbeddedEngine(t *testing.T) {
 func TestRepliesEndAsOnTheEmbeddedEngine(t *testing.T) {
 	here, there := open(t, "", nil), open(t, serve(t, nil), nil)
 	for _, p := range []trinity.SamplingParams{
-		{}, {StopTokens: []int32{2}}, {StopTokens: []int32{2, 5}}, {StopTokens: []int32{5}}, {IgnoreEOS: true}, {IgnoreEOS: true, StopTokens: []int32{2}},
-		{IgnoreEOS: true, StopTokens: []int32{2, 5}}, {Stop: []string{"DE", "H"}}, {Stop: []string{"CC"}, StopTokens: []int32{2, 7}},
+		{}, {StopTokens: []int32{2}}, {StopTokens: []int32{2, 5}}, {StopTokens: []int32{5}}, {IgnoreEOS: true},
+		{IgnoreEOS: true, StopTokens: []int32{2}}, {IgnoreEOS: true, StopTokens: []int32{2, 5}},
+		{Stop: []string{"DE", "H"}}, {Stop: []string{"CC"}, StopTokens: []int32{2, 7}},
 	} {
 		stopped := 0
 		for seed := range uint64(12) {
@@ -331,7 +333,8 @@ func TestServersLossIsTheRunsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, x := range b.Experiences {
-			x.Logprobs, x.Advantages, x.RefLogprobs = slices.Clone(stats[i].Logprob), make([]float32, len(x.Tokens)), slices.Clone(stats[i].Logprob)
+			x.Logprobs, x.RefLogprobs = slices.Clone(stats[i].Logprob), slices.Clone(stats[i].Logprob)
+			x.Advantages = make([]float32, len(x.Tokens))
 			for t := range x.Tokens {
 				x.Advantages[t] = float32(i%3) - 0.9
 				if x.Mask[t] {
@@ -408,11 +411,13 @@ func TestASamplerOfAnotherProcessFollows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if a, b := replies[0][0], replies[1][0]; !slices.Equal(a.Tokens, b.Tokens) || !slices.Equal(a.Logprobs, b.Logprobs) || a.Versions != b.Versions {
+		a, b := replies[0][0], replies[1][0]
+		if !slices.Equal(a.Tokens, b.Tokens) || !slices.Equal(a.Logprobs, b.Logprobs) || a.Versions != b.Versions {
 			t.Errorf("version %d: %v and %v", version, a, b)
 		}
 	}
-	if err := s.(weights.Loader).LoadWeights(t.Context(), t.TempDir(), 9); err == nil || !strings.Contains(err.Error(), "names no checkpoint") {
+	err = s.(weights.Loader).LoadWeights(t.Context(), t.TempDir(), 9)
+	if err == nil || !strings.Contains(err.Error(), "names no checkpoint") {
 		t.Errorf("a directory without weights: %v", err)
 	}
 }
@@ -445,9 +450,11 @@ func TestAServiceIsCheckedAtTheStart(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for words, p := range map[string]trinity.SamplingParams{
-		"min_p": {MinP: 0.1}, "repetition_penalty": {RepetitionPenalty: 2}, "min_tokens": {MinTokens: 3}, "no adapter is called": {Adapter: "x"},
+		"min_p": {MinP: 0.1}, "repetition_penalty": {RepetitionPenalty: 2}, "min_tokens": {MinTokens: 3},
+		"no adapter is called": {Adapter: "x"},
 	} {
-		if _, err := e.Sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, p); err == nil || !strings.Contains(err.Error(), words) {
+		_, err := e.Sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, p)
+		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%+v: %v; want %q", p, err, words)
 		}
 	}

@@ -243,7 +243,8 @@ func TestStopTokens(t *testing.T) {
 	for _, stop := range [][]int32{{2}, {2, 5}, {5}, {}} {
 		ended := 0
 		for seed := range 12 {
-			s := c.sampled(object{"base_model": "tiny", "prompt": encodedText(first), "sampling_params": object{"max_tokens": 30, "seed": seed, "stop": stop}})
+			params := object{"max_tokens": 30, "seed": seed, "stop": stop}
+			s := c.sampled(object{"base_model": "tiny", "prompt": encodedText(first), "sampling_params": params})
 			tokens, last := s.Sequences[0].Tokens, len(s.Sequences[0].Tokens)-1
 			if at := slices.IndexFunc(tokens, func(t int32) bool { return slices.Contains(stop, t) }); at >= 0 && at != last {
 				t.Errorf("stop %v: %v", stop, tokens)
