@@ -175,7 +175,8 @@ func (s *sampler) request(prompt []int32, p *trinity.SamplingParams) (*tinker.Sa
 			return nil, fmt.Errorf("the prompt has token %d, and the vocabulary has %d", t, s.link.cfg.VocabSize)
 		}
 	}
-	n, seed, temperature, topK, topP := max(1, room), tinker.Seed(p.Seed), p.Temperature, -1, float32(1)
+	cut := 64 - s.link.SeedBits
+	n, seed, temperature, topK, topP := max(1, room), tinker.Seed(p.Seed<<cut>>cut), p.Temperature, -1, float32(1)
 	if p.MaxTokens > 0 {
 		n = min(n, p.MaxTokens)
 	}

@@ -161,7 +161,9 @@ func (s *Server) Handler() http.Handler {
 			s.reply(w, reply, err)
 		})
 	}
-	call("client/config", fixed(map[string]any{"proto_write_fwdbwd": true, "fwd_via_fwdbwd": true})) // SDK 0.22 to 0.24 need them
+	call("client/config", fixed(map[string]any{ // SDK 0.22 to 0.24 need the first two; the last is for runs of this program
+		"proto_write_fwdbwd": true, "fwd_via_fwdbwd": true, "seed_bits": 64,
+	}))
 	call("client/dynamic_config", fixed(struct{}{}))
 	call("session_heartbeat", s.heartbeat)
 	call("telemetry", fixed(map[string]string{"status": "accepted"}))

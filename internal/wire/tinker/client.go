@@ -24,6 +24,7 @@ type Client struct {
 	Service  string // its address, for people
 	ChunkLen int    // data of a request for passes, as the service asks
 	Bytes    int    // of such a request
+	SeedBits int    // of a seed of samples: services of others may refuse more than 63
 
 	root    string
 	key     string
@@ -120,12 +121,14 @@ func open(ctx context.Context, address string, pace pace, say func(string)) (*Cl
 		ChunkLen int     `json:"fwdbwd_max_chunk_len"`
 		Bytes    int     `json:"fwdbwd_max_chunk_bytes_count"`
 		Billing  float64 `json:"billing_exception_max_pause_duration_sec"`
+		SeedBits int     `json:"seed_bits"` // this project's own
 	}
-	flags.Billing = time.Hour.Seconds()
+	flags.Billing, flags.SeedBits = time.Hour.Seconds(), 63
 	if err := c.call(ctx, "client/config", map[string]string{"sdk_version": sdkVersion}, &flags); err != nil {
 		return nil, err
 	}
 	c.ChunkLen, c.Bytes = cmp.Or(max(0, flags.ChunkLen), 1024), cmp.Or(max(0, flags.Bytes), 5_000_000)
+	c.SeedBits = min(max(1, flags.SeedBits), 64)
 	c.billing = time.Duration(min(max(0, flags.Billing), 24*time.Hour.Seconds()) * float64(time.Second))
 	var s Session
 	begin := CreateSession{Tags: []string{"trinity"}, UserMetadata: map[string]any{}, SDKVersion: sdkVersion, Type: "create_session"}
