@@ -34,6 +34,10 @@ type TrainerSpec struct {
 
 	// Place is where the engine starts its programs, if it has any.
 	Place Place
+	// Service is where an engine trains that computes nothing itself.
+	Service ServiceSpec
+	// Say receives lines for people. It may be nil.
+	Say func(string)
 
 	// ParamOffload and OptimizerOffload keep weights and moments in host memory while they are not in
 	// use, and
@@ -98,6 +102,8 @@ type SamplerSpec struct {
 	// Start says which servers the engine starts if Servers names none, and Place where.
 	Start ServerSpec
 	Place Place
+	// Service is where a sampler samples that computes nothing itself.
+	Service ServiceSpec
 	// Record says that completions are trained on: a sampler that cannot return ids and
 	// log-probabilities as sampled is refused when it is opened.
 	Record bool
@@ -130,6 +136,20 @@ type ServerSpec struct {
 	ChunkedPrefill   bool
 	Seed             int
 	Extra            map[string]any // arguments that the server gets unchanged
+}
+
+// ServiceSpec names a service that trains and samples, and says what it trains. Its fields are keys of model.tinker. The rank
+// is that of the adapter.
+type ServiceSpec struct {
+	BaseModel  string // as the service calls it
+	Address    string // "" is the environment's
+	Seed       int64  // of a new adapter
+	MLP        bool   // train the feed-forward layers
+	Attention  bool
+	Unembed    bool   // train the output head
+	ServerLoss string // the loss that the service computes itself; "" for none
+	LossConfig map[string]float64
+	ChunkBytes int // of a request; 0 is what the service asks for
 }
 
 // The heads of an engine.

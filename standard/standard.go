@@ -9,6 +9,7 @@ import (
 	_ "github.com/trinity-go/trinity/buffer"              // priorities of replay
 	_ "github.com/trinity-go/trinity/engine/cpu"          // the embedded engine
 	_ "github.com/trinity-go/trinity/engine/served"       // samplers behind HTTP
+	_ "github.com/trinity-go/trinity/engine/tinker"       // services that train
 	_ "github.com/trinity-go/trinity/engine/torch"        // PyTorch
 	_ "github.com/trinity-go/trinity/environment"         // environments
 	_ "github.com/trinity-go/trinity/launcher"            // where programs of engines are started

@@ -18,6 +18,7 @@ type Trained struct {
 	Sampler trinity.Sampler // nil with a value head
 	Value   bool            // the engine has a value head
 	Targets bool            // the engine computes Experience.Targets; else they are errors
+	Plain   bool            // the engine gives log-probabilities alone: entropies and discriminators are errors
 }
 
 // streams returns the streams to ask the engine for.
@@ -59,6 +60,12 @@ func engineForward(t *testing.T, open func(*testing.T) Trained) {
 	}
 	for _, want := range []trinity.Streams{{}, {Entropy: true}, {Discriminator: true}} {
 		stats, err := e.Engine.Forward(t.Context(), batch, want)
+		if e.Plain && want != (trinity.Streams{}) {
+			if err == nil {
+				t.Errorf("an engine of log-probabilities gave %+v", want)
+			}
+			continue
+		}
 		if err != nil || len(stats) != len(batch.Experiences) {
 			t.Fatalf("%d statistics, %v; want one for each of %d experiences", len(stats), err, len(batch.Experiences))
 		}

@@ -43,7 +43,8 @@ func TestCommentsAreCurrent(t *testing.T) {
 // readComments reads the doc comments of the files with the schema.
 func readComments() (map[string]string, error) {
 	out := map[string]string{}
-	for _, name := range []string{"config", "algorithm", "model", "buffer", "explorer", "trainer", "synchronizer", "processor", "cod"} {
+	files := []string{"config", "algorithm", "model", "tinker", "buffer", "explorer", "trainer", "synchronizer", "processor", "cod"}
+	for _, name := range files {
 		tree, err := parser.ParseFile(token.NewFileSet(), name+".go", nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err

@@ -92,28 +92,6 @@ type Lora struct {
 	LoraDtype string `yaml:"lora_dtype" default:"auto"`
 }
 
-// Tinker is training and sampling through the Tinker API, hosted or self-hosted.
-type Tinker struct {
-	// Train and sample through the service.
-	Enable bool `yaml:"enable"`
-	// Rank of the LoRA adapter that the service trains.
-	Rank int `yaml:"rank" default:"16" range:"[1,)"`
-	// Seed of the adapter's initial weights.
-	Seed *int `yaml:"seed"`
-	// Train the feed-forward layers.
-	TrainMlp bool `yaml:"train_mlp" default:"true"`
-	// Train the attention layers.
-	TrainAttn bool `yaml:"train_attn" default:"true"`
-	// Train the output head.
-	TrainUnembed bool `yaml:"train_unembed" default:"true"`
-	// Address of the service; empty is the hosted one.
-	BaseURL string `yaml:"base_url"`
-	// Loss that the service computes instead of this program (newest upstream).
-	ServerLossFn string `yaml:"server_loss_fn"`
-	// Largest payload of one forward/backward request, in bytes (newest upstream).
-	ForwardBackwardChunkBytes *int `yaml:"forward_backward_chunk_bytes" range:"[1,)"`
-}
-
 // ExternalModel is a model that a run calls and never trains.
 type ExternalModel struct {
 	// Call the external model instead of loading one.
@@ -206,7 +184,7 @@ func (model *Model) checkTasksetAdapter(r report, w Work, t TasksetEntry) {
 }
 
 var unusedOfModel = []unusedKey{
-	{"model.tinker", always("the Tinker API is not used")},
+	{tinkerKey, func(s *Settled, key string) string { return s.Model.Tinker.unused(&s.Engines, key) }},
 	{"model.external_model", always("no external model is used")},
 	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 	{"model.logprobs", otherTokens},

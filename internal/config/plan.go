@@ -285,7 +285,9 @@ func (c *planner) engineWords() []string {
 	var words []string
 	choice := func(what, key, set, got string) {
 		why := fmt.Sprintf("%s is %s", key, set)
-		if c.run.source.opts.Engine != "" && c.run.source.opts.Engine != "auto" {
+		if c.run.Model.Tinker.Enable && c.run.IsSet(enableKey) {
+			why = enableKey + " is true"
+		} else if c.run.source.opts.Engine != "" && c.run.source.opts.Engine != "auto" {
 			why = "--engine " + c.run.source.opts.Engine
 		} else if set == "auto" {
 			why = key + " is auto"
@@ -299,6 +301,7 @@ func (c *planner) engineWords() []string {
 		choice("rollout", engineTypeKey, c.run.Explorer.RolloutModel.EngineType, c.run.Engines.Sample)
 		words = append(words, c.serverWords()...)
 	}
+	words = append(words, c.serviceWords()...)
 	switch {
 	case c.run.Together:
 		words = append(words, c.weightsWords())

@@ -397,7 +397,10 @@ func (c *planner) disk() {
 		checkpoints = min(checkpoints, keep)
 	}
 	models := map[string]int64{"always": checkpoints, "last": 1}[c.run.Trainer.SaveHfCheckpoint]
-	bytes := saturated(checkpoints, 12*trained) + saturated(models, 4*trained)
+	bytes := saturated(models, 4*trained)
+	if !c.run.Model.Tinker.Enable { // a service keeps the states itself
+		bytes += saturated(checkpoints, 12*trained)
+	}
 	if bytes > 0 {
 		c.row("disk", "about %s of checkpoints%s", Size(bytes), against(bytes, here, "free"))
 	}

@@ -240,7 +240,7 @@ func TestUnsupported(t *testing.T) {
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built into this version; run with --engine cpu`},
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built`},
 		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},
-		{"model.tinker.enable=true", "model.tinker.enable", "Tinker"},
+		{"model.tinker.enable=true", "trainer.trainer_type", `the trainer "tinker" is not built`},
 		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI-compatible API; rollouts are token ids"},
 		{"explorer.rollout_model.external_model_config={enable: true}", "explorer.rollout_model.external_model_config.enable", tokensOnly},
 		{"model.rope_theta=3", "model.rope_theta", "another rope base"}, // as the engine says

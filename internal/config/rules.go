@@ -40,6 +40,7 @@ func (s *Settled) checkRules(r report) {
 	checkTraffic(r, &s.Algorithm, method, &s.Synchronizer, w)
 	s.Algorithm.checkScoring(r, method, w)
 	s.Critic.check(r, &s.Algorithm, &s.Batch, &s.Trainer, w)
+	s.Model.Tinker.check(r, method, w)
 }
 
 var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)

@@ -20,10 +20,12 @@ func (s *Settled) settle(r report) {
 	}
 	sets := s.Buffer.ExplorerInput.tasksets()
 	settleAliases(r, &s.Algorithm, &s.Buffer, sets, &s.Explorer, &s.Synchronizer, &s.Trainer) // keys and values that have a new name
+	settleTinker(r, &s.Engines, &s.Explorer, &s.Model, &s.Trainer)                            // model.tinker.enable, engines, adapter
 	settleEngines(r, &s.Cluster, &s.Engines, &s.Explorer, &s.Trainer)                         // the engines' types, Engines.Train and Sample
 	s.Model.settleLengths(r)                                                                  // model.max_model_len and its two parts
 	method.own, method.unknown = algorithmType(&s.Config, r)                                  // Method.own
 	method.settle(&s.Algorithm, &s.Work, batch, s.Plugin)                                     // Method, Offline, Batch.PerRow
+	s.Model.Tinker.dropEntropy(method)                                                        // Method.Parts
 	settleAlgorithm(r, &s.Algorithm, method, &s.Model, &s.Trainer, s.Work)                    // the keys that the algorithm's type decides
 	s.Teachers = teachersOf(r, &s.Engines, &s.Explorer, method, s.Work)                       // Teachers
 	settleModels(&s.Explorer, &s.Model, &s.Trainer)                                           // defaults of rollout and auxiliary models

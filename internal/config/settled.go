@@ -99,7 +99,8 @@ type Engines struct {
 	Weights       string // brings weights to a sampler in the same process
 	Launch        string // starts the programs of engines
 
-	replaced []string // keys of arguments of engines in whose place --engine puts another one
+	replaced         []string // keys of arguments of engines in whose place --engine puts another one
+	insteadOfService bool     // the command line names engines in place of the service of model.tinker
 }
 
 // Data lists what a run reads.

@@ -24,8 +24,6 @@ var refusals = []refusal{
 	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" },
 		"a database for the requests of mode serve",
 		"leave it out and set explorer.pending_expiry: files of the run then keep the rollouts of real traffic for the trainer"},
-	{"model.tinker.enable", func(s *Settled) bool { return s.Model.Tinker.Enable }, "training through the Tinker API",
-		"use model.lora_configs to train an adapter instead"},
 	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API",
 		tokensOnly},
 	{"explorer.rollout_model.external_model_config.enable", func(s *Settled) bool {

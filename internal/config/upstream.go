@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// tinkerEngine is the name of the engines that model.tinker.enable sets, and serverLossKL the KL term of trinity_ppo.
+const (
+	tinkerEngine = "tinker"
+	serverLossKL = "k2"
+)
+
 // engineAliases are deprecated names of engines.
 var engineAliases = map[string]string{"vllm_async": "vllm"}
 

@@ -41,6 +41,8 @@ var exempt = []exemption{
 	{regexp.MustCompile(`^curl http://127\.0\.0\.1:8010/`), "it needs a server", nil},
 	{regexp.MustCompile(`\btrinity studio\b`), "it serves until Ctrl-C; TestStudioServesRuns runs it", nil},
 	{regexp.MustCompile(`\btrinity service\b`), "it serves until Ctrl-C; TestServiceServes runs it", nil},
+	{regexp.MustCompile(`\btrinity run .*examples/tinker/sums.yaml$`),
+		"it needs a service; TestARunThroughAServiceEqualsTheDirectRun has one", isConfig},
 	{regexp.MustCompile(`^TINKER_BASE_URL=\S+ TINKER_API_KEY=\S+ python3 my_loop.py$`), "it is a program of the reader", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
 	{regexp.MustCompile(`^bash \.ci/release --snapshot$`), "it compiles for many minutes, and needs the network", isFile},
@@ -74,6 +76,7 @@ var shorter = []struct {
 		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},
 	{"my_shop.yaml", "model.model_path=examples/quickstart/model model.lora_configs=[] model.max_prompt_tokens=300 " +
 		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},
+	{"examples/tinker/sums.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/grpo_arithmetic_smollm2/arithmetic.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/grpo_json_smollm2/json.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/exec_openai/exec.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},

@@ -32,7 +32,7 @@ var elsewhere = map[string]string{
 	"internal/model/toolcall none": "a model that calls no tools",
 
 	"internal/config http": aScheme, "internal/retry http": aScheme, "internal/wire/openai http": aScheme,
-	"internal/serve/fleet http": aScheme, "launcher http": aScheme,
+	"internal/serve/fleet http": aScheme, "launcher http": aScheme, "internal/wire/tinker http": aScheme,
 	"internal/config cod": "a section of Trinity-RFT's files", "internal/run/checkpoint cod": "a section of Trinity-RFT's files",
 	"internal/config memory": "a heading of the plan", "internal/run/place memory": "a controller of control groups",
 	"internal/sandbox memory": "a controller of control groups", "internal/sandbox none": "an isolation",

@@ -41,6 +41,9 @@ func (r repository) complete(dir string) bool {
 	if !exists(dir, "config.json") {
 		return false
 	}
+	if r.noWeights {
+		return exists(dir, "tokenizer.json") || exists(dir, "model.safetensors")
+	}
 	if exists(dir, "model.safetensors") {
 		return true
 	}

@@ -24,8 +24,9 @@ const (
 
 // Options of [Pull].
 type Options struct {
-	Revision string            // branch, tag or commit; "" takes the revision in the name, or the default branch
-	Say      func(line string) // gets a line for every tenth of the download; may be nil
+	Revision  string            // branch, tag or commit; "" takes the revision in the name, or the default branch
+	Say       func(line string) // gets a line for every tenth of the download; may be nil
+	NoWeights bool              // of a model take all files but the weights
 }
 
 // Pull downloads a model or dataset and returns its directory in the cache. A name is "org/name",
@@ -35,7 +36,9 @@ type Options struct {
 // downloads and verifies sizes and SHA-256 sums. If it cannot reach the hub, it returns a complete
 // copy from the cache.
 func Pull(ctx context.Context, name string, o Options) (dir string, err error) {
-	return fromEnvironment().pull(ctx, name, o.Revision, lines(o.Say))
+	c := fromEnvironment()
+	c.noWeights = o.NoWeights
+	return c.pull(ctx, name, o.Revision, lines(o.Say))
 }
 
 // Cached returns the directory of a copy in the cache; ok is false unless it is complete. It uses no
@@ -45,6 +48,16 @@ func Cached(name string) (dir string, ok bool) {
 	if err != nil {
 		return "", false
 	}
+	return fromEnvironment().cached(repo)
+}
+
+// CachedText is Cached for a model whose weights need not be there.
+func CachedText(name string) (dir string, ok bool) {
+	repo, err := parseName(name)
+	if err != nil {
+		return "", false
+	}
+	repo.noWeights = true
 	return fromEnvironment().cached(repo)
 }
 
@@ -63,6 +76,7 @@ type client struct {
 	token       string
 	cache       string // directory
 	offline     bool
+	noWeights   bool          // of a model
 	backoff     time.Duration // before the second attempt; doubles for each further attempt
 	stall       time.Duration // the client gives up a connection that sends nothing for this long
 }

@@ -405,3 +405,25 @@ func TestProcessesShareOneDownload(t *testing.T) {
 		t.Errorf("the weights were fetched %d times", n)
 	}
 }
+
+// A model at a service needs no weights here. A later pull of the same model fetches them.
+func TestPullWithoutWeights(t *testing.T) {
+	f := newFakeHub(t)
+	c := f.client()
+	c.noWeights = true
+	dir, err := c.pull(context.Background(), "org/name", "", nil)
+	if err != nil || exists(dir, "model.safetensors") || !exists(dir, "config.json") {
+		t.Fatalf("%s, %v, requests %q", dir, err, f.requests)
+	}
+	if _, ok := Cached("org/name"); ok {
+		t.Error("a copy without weights passes for a whole one")
+	}
+	if got, ok := CachedText("org/name"); !ok || got != dir {
+		t.Errorf("the copy without weights is %q, %v", got, ok)
+	}
+	whole, err := f.client().pull(context.Background(), "org/name", "", nil)
+	if err != nil || whole != dir {
+		t.Fatalf("%s, %v", whole, err)
+	}
+	f.checkSnapshot(t, whole)
+}

@@ -50,7 +50,7 @@ func (c *client) list(ctx context.Context, r repository) (commit string, files [
 		}
 		needed = append(needed, f)
 	}
-	if !r.dataset && (!lists(needed, "config.json") || !lists(needed, ".safetensors")) || !held {
+	if !r.dataset && (!lists(needed, "config.json") || !r.noWeights && !lists(needed, weightsEnding)) || !held {
 		missing := "config.json with safetensors weights"
 		if r.dataset {
 			missing = "data files"

@@ -13,6 +13,7 @@ type repository struct {
 	dataset    bool
 	id         string // "org/name", or "name" of some old models
 	revision   string // never empty
+	noWeights  bool   // of a model its weights are not wanted
 }
 
 var (
@@ -95,8 +96,11 @@ func safePath(path string) bool {
 		len(path) < 1000
 }
 
+// weightsEnding ends the names of files of weights.
+const weightsEnding = ".safetensors"
+
 var (
-	modelFiles   = []string{".json", ".safetensors", ".txt", ".model", ".jinja"}
+	modelFiles   = []string{".json", weightsEnding, ".txt", ".model", ".jinja"}
 	datasetCard  = "README.md" // lists the files of the dataset's subsets and splits
 	datasetFiles = []string{".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".txt", ".gz", ".zst", ".zip"}
 )
@@ -116,7 +120,7 @@ func (r repository) holds(path string) bool {
 		return false
 	}
 	for _, ending := range endings {
-		if strings.HasSuffix(strings.ToLower(path), ending) {
+		if strings.HasSuffix(strings.ToLower(path), ending) && !(r.noWeights && ending == weightsEnding) {
 			return true
 		}
 	}

@@ -50,6 +50,7 @@ func (c *client) pull(ctx context.Context, name, revision string, report func(pr
 			return "", err
 		}
 	}
+	r.noWeights = c.noWeights
 	if c.offline {
 		if dir, ok := c.cached(r); ok {
 			return dir, nil

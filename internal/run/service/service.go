@@ -154,7 +154,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	}
 	b := &tinker.Base{
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
-		MaxRank: cfg.HiddenSize, Sequences: sequences, MicroTokens: max(microTokens, length),
+		MaxRank: cfg.HiddenSize, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
 		Open: adapters.open,
 	}
 	var ok bool

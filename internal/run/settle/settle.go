@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
@@ -118,9 +119,12 @@ func here(name string) (string, error) {
 }
 
 // fetch returns a finder that downloads models, and writes those that checkpoints lack.
-func fetch(ctx context.Context, say func(string)) finder {
-	download := func(name string) (string, error) { return hub.Resolve(ctx, name, say) }
+func fetch(ctx context.Context, cfg *config.Settled, say func(string)) finder {
 	return func(name, key string) (string, error) {
+		download := func(name string) (string, error) { return hub.Resolve(ctx, name, say) }
+		if isAtService(cfg, key) {
+			download = func(name string) (string, error) { return hub.ResolveText(ctx, name, say) }
+		}
 		open := checkpoint.Open
 		if key == checkpoint.CriticKey {
 			open = checkpoint.OpenCritic
@@ -133,12 +137,21 @@ func fetch(ctx context.Context, say func(string)) finder {
 	}
 }
 
+// isAtService reports whether a key names a model whose weights a service has.
+func isAtService(cfg *config.Settled, key string) bool {
+	return cfg.Model.Tinker.Enable && (key == checkpoint.ModelKey || slices.ContainsFunc(cfg.Teachers, func(t config.Teacher) bool {
+		return t.Served == nil && key == t.Key+".model_path"
+	}))
+}
+
 // Fetch finds the models of the stage, downloads those that are not on this machine, and checks them.
-func (s *Stage) Fetch(ctx context.Context, say func(string)) error { return s.locate(fetch(ctx, say)) }
+func (s *Stage) Fetch(ctx context.Context, say func(string)) error {
+	return s.locate(fetch(ctx, s.Settled, say))
+}
 
 // FetchPolicy finds the model that the stage trains or samples, and the critic's.
 func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
-	return s.locatePolicy(fetch(ctx, say))
+	return s.locatePolicy(fetch(ctx, s.Settled, say))
 }
 
 // LookUp finds the models of the stage that are on this machine, and downloads none. It notes in f which are not.
@@ -153,6 +166,9 @@ func (s *Stage) lookUp(f *config.Facts, name, key string) (string, error) {
 		return "", s.At(key, err.Error(), "")
 	}
 	path, onHub := feed.Local(name, false)
+	if isAtService(s.Settled, key) && path == "" {
+		path, _ = hub.CachedText(name)
+	}
 	if path == "" {
 		absent(f, key, name, onHub)
 	}

@@ -24,12 +24,13 @@ import (
 func (s *Stage) specs(train, sample bool) place.Specs {
 	init := engine.InitSpec{Seed: uint64(s.InitSeed), Style: s.Model.Init.Style}
 	lora, length := loraSpec(s.Model.LoraConfigs), config.Value(0, s.Model.MaxModelLen)
+	service := s.Model.Service(s.Seed, &s.Method)
 	all := place.Specs{Samples: sample}
 	if train {
 		all.Train = engine.TrainerSpec{
 			ModelPath: s.ModelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
-			Ahead: trainsAhead(s), Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
+			Ahead: trainsAhead(s), Service: service, Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
 			Place: s.Openers.Programs.Train,
 		}
 		all.Train.ParamOffload, all.Train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
@@ -54,7 +55,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled), Place: s.Openers.Programs.Sample,
-			Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
+			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.Sample.Adapters = append(all.Sample.Adapters, l.Path)
@@ -227,7 +228,7 @@ func (s *Stage) OpenModels(ctx context.Context, train, sample bool, available in
 	if train {
 		warnOfBase(s.Model.LoraConfigs, say)
 	}
-	spec.Sample.Text, spec.Sample.Say = s.Text.Decode, say
+	spec.Sample.Text, spec.Sample.Say, spec.Train.Say = s.Text.Decode, say, say
 	spec.Sample.Tokens = encoder(s.Text)
 	s.Openers.Programs.Say(say)
 	if m.Policy, m.Sampler, err = s.Openers.Open(ctx, spec); err != nil {

@@ -28,7 +28,12 @@ type teacherModel struct {
 
 // teacherSpec returns how the engine opens a teacher.
 func (s *Stage) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
+	service := s.Model.Service(s.Seed, &s.Method)
+	if service.BaseModel != "" {
+		service.BaseModel = t.Path
+	}
 	return engine.TrainerSpec{
+		Service:   service,
 		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.Openers.Programs.Train,
 		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.Openers.TakeTurns(),
 	}

@@ -54,32 +54,15 @@ type recipe struct {
 	Optimizer    string `json:"optimizer"`
 }
 
-// attention and perceptron are the layers of train_attn and train_mlp, and unembed is what train_unembed adds.
-var (
-	attention  = engine.Names{"q_proj", "k_proj", "v_proj", "o_proj"}
-	perceptron = engine.Names{"gate_proj", "up_proj", "down_proj"}
-	unembed    = engine.Names{"lm_head"}
-)
-
 func (m *recipe) String() string {
 	return fmt.Sprintf("%s, rank %d, alpha %d, train_mlp %t, train_attn %t, train_unembed %t",
 		m.BaseModel, m.Rank, m.Alpha, m.TrainMLP, m.TrainAttn, m.TrainUnembed)
 }
 
 func (m *recipe) lora() *engine.LoRASpec {
-	spec := &engine.LoRASpec{LoraRank: m.Rank, LoraAlpha: m.Alpha, BaseModelName: m.BaseModel}
-	switch {
-	case m.TrainMLP && m.TrainAttn:
-		spec.TargetModules = engine.Names{"all-linear"}
-	case m.TrainMLP:
-		spec.TargetModules = perceptron
-	case m.TrainAttn:
-		spec.TargetModules = attention
+	return &engine.LoRASpec{
+		LoraRank: m.Rank, LoraAlpha: m.Alpha, BaseModelName: m.BaseModel, TargetModules: tinker.Modules(m.TrainMLP, m.TrainAttn, m.TrainUnembed),
 	}
-	if m.TrainUnembed {
-		spec.TargetModules = slices.Concat(spec.TargetModules, unembed)
-	}
-	return spec
 }
 
 // baseOf returns a base by its name.

@@ -257,7 +257,8 @@ func (x *sampler) params(in *tinker.Sample, prompt []int32) (*trinity.SamplingPa
 	}
 	if q.Stop != nil {
 		p.Stop, p.StopTokens = q.Stop.Texts, q.Stop.Tokens
-		p.IgnoreEOS = true // the client says what ends a sequence
+		isEOS := func(t int32) bool { return slices.Contains(b.EOS, t) }
+		p.IgnoreEOS = !slices.ContainsFunc(p.StopTokens, isEOS) // the client says what ends a sequence
 	}
 	switch {
 	case !(p.Temperature >= 0) || math.IsInf(float64(p.Temperature), 0):

@@ -26,10 +26,11 @@ type Base struct {
 	Name      string // as clients call it
 	Tokenizer string // what clients open as its tokenizer
 	Arch      string
-	Vocab     int // tokens that may stand in a sequence: ids below
-	MaxLen    int // tokens of a sequence
-	MaxScored int // tokens of a sequence of which log-probabilities are asked
-	MaxRank   int // of an adapter
+	Vocab     int     // tokens that may stand in a sequence: ids below
+	MaxLen    int     // tokens of a sequence
+	MaxScored int     // tokens of a sequence of which log-probabilities are asked
+	MaxRank   int     // of an adapter
+	EOS       []int32 // the tokens that end a reply of the model
 
 	// Open opens a trainer of an adapter. An error that is no trinity.EngineError is the client's, such as a model that does not
 	// fit in memory.
@@ -195,7 +196,9 @@ func (s *Server) Handler() http.Handler {
 			answer(w, reply, err)
 		})
 	}
-	call("client/config", fixed(map[string]any{"proto_write_fwdbwd": true, "fwd_via_fwdbwd": true})) // SDK 0.22 to 0.24 need them
+	call("client/config", fixed(map[string]any{ // SDK 0.22 to 0.24 need the first two; the last is for runs of this program
+		"proto_write_fwdbwd": true, "fwd_via_fwdbwd": true, "seed_bits": 64,
+	}))
 	call("client/dynamic_config", fixed(struct{}{}))
 	call("session_heartbeat", s.heartbeat)
 	call("telemetry", fixed(map[string]string{"status": "accepted"}))

@@ -51,7 +51,7 @@ func tinyBase() (*Base, func(), error) {
 		return nil, nil, err
 	}
 	return &Base{
-		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, MaxLen: 48, MaxScored: 50, MaxRank: 16, MicroTokens: 48,
+		Name: "tiny", Tokenizer: "tiny", Arch: "llama", Vocab: 32, EOS: []int32{2}, MaxLen: 48, MaxScored: 50, MaxRank: 16, MicroTokens: 48,
 		Sampler: sampler.(Sampler),
 		Open: func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
 			return trainers.OpenTrainer(ctx, engine.TrainerSpec{
@@ -261,6 +261,28 @@ func (c *client) sampled(in object) *tinker.Samples {
 		c.t.Fatal(err)
 	}
 	return s
+}
+
+// A client's list of stop tokens ends a sequence, also where it names the model's own; an empty one ends nothing.
+func TestStopTokens(t *testing.T) {
+	c := serve(t, nil)
+	for _, stop := range [][]int32{{2}, {2, 5}, {5}, {}} {
+		ended := 0
+		for seed := range 12 {
+			params := object{"max_tokens": 30, "seed": seed, "stop": stop}
+			s := c.sampled(object{"base_model": "tiny", "prompt": encodedText(first), "sampling_params": params})
+			tokens, last := s.Sequences[0].Tokens, len(s.Sequences[0].Tokens)-1
+			if at := slices.IndexFunc(tokens, func(t int32) bool { return slices.Contains(stop, t) }); at >= 0 && at != last {
+				t.Errorf("stop %v: %v", stop, tokens)
+			}
+			if !s.Sequences[0].ReachedLength {
+				ended++
+			}
+		}
+		if (ended > 0) != (len(stop) > 0) {
+			t.Errorf("stop %v ends %d of 12", stop, ended)
+		}
+	}
 }
 
 // The loop of a client: train, save, sample. What the sampler gives for a sequence are the trainer's bits.

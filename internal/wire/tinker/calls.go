@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // CreateSession begins a session of a client.
@@ -171,11 +172,28 @@ func (p Prompt) Tokens() ([]int32, error) {
 // SamplingParams say how to sample. Nil is the default.
 type SamplingParams struct {
 	MaxTokens   *int     `json:"max_tokens,omitempty"`
-	Seed        *int64   `json:"seed,omitempty"`
+	Seed        *Seed    `json:"seed,omitempty"`
 	Stop        *Stop    `json:"stop,omitempty"` // nil stops at the model's own tokens; an empty one stops nowhere
 	Temperature *float32 `json:"temperature,omitempty"`
 	TopK        *int     `json:"top_k,omitempty"`
 	TopP        *float32 `json:"top_p,omitempty"`
+}
+
+// Seed is a seed of 64 bits. A client may write one below 0.
+type Seed uint64
+
+// UnmarshalJSON reads an integer of 64 bits, with or without a sign.
+func (s *Seed) UnmarshalJSON(data []byte) error {
+	if n, err := strconv.ParseUint(string(data), 10, 64); err == nil {
+		*s = Seed(n)
+		return nil
+	}
+	n, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return errors.New("seed: want an integer of 64 bits")
+	}
+	*s = Seed(n)
+	return nil
 }
 
 // Stop are texts or tokens behind which sampling ends.
