@@ -52,7 +52,7 @@ func (n *Newest) Gauges(labels []Label) (all []Gauge) {
 		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.role, b.role))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(n.values), byName) {
-		all = append(all, Gauge{key.name, append(slices.Clone(labels), Label{"role", key.role}), n.values[key]})
+		all = append(all, Gauge{Name: key.name, Labels: append(slices.Clone(labels), Label{"role", key.role}), Value: n.values[key]})
 	}
 	return all
 }
@@ -62,6 +62,8 @@ type Gauge struct {
 	Name   string // that Prometheus takes, as [gaugeName] returns it
 	Labels []Label
 	Value  float64
+	Help   string // what it is; "" is the newest value of a run
+	Counts bool   // it only grows
 }
 
 // Label tells gauges of a name apart.
@@ -73,7 +75,11 @@ func WriteGauges(w http.ResponseWriter, gauges []Gauge) {
 	var b strings.Builder
 	for i, g := range gauges {
 		if i == 0 || g.Name != gauges[i-1].Name {
-			fmt.Fprintf(&b, "# HELP %s Newest value of the run.\n# TYPE %s gauge\n", g.Name, g.Name)
+			kind := "gauge"
+			if g.Counts {
+				kind = "counter"
+			}
+			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", g.Name, cmp.Or(g.Help, "Newest value of the run."), g.Name, kind)
 		}
 		b.WriteString(g.Name)
 		for k, l := range g.Labels {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/serve/gateway"
+	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/model"
@@ -31,6 +34,7 @@ type Options struct {
 	MaxLen           int // tokens of a sequence; 0 is the model's length, at most usualLength
 	Alpha            int // lora_alpha of new adapters
 	Gap              time.Duration
+	Keep             time.Duration // of responses, which requests continue by previous_response_id
 	Say              func(string)
 }
 
@@ -91,7 +95,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	eg, serving := errgroup.WithContext(ctx)
 	eg.Go(func() error { return server.Run(serving) })
 	eg.Go(func() error {
-		shell := &web.Server{Handler: server.Handler(), Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
+		shell := &web.Server{Handler: handler(server, o.Keep), Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
 		return shell.Serve(serving, listener)
 	})
 	if err := eg.Wait(); err != nil {
@@ -99,6 +103,30 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	return context.Cause(ctx)
 }
+
+// handler returns the handler of all APIs.
+func handler(server *tinker.Server, keep time.Duration) http.Handler {
+	refuse := func(w http.ResponseWriter, path string, status int, err error) {
+		p := &openai.Problem{Status: status, Code: "forbidden", Message: err.Error()}
+		if status == http.StatusUnauthorized {
+			p.Code = "invalid_api_key"
+		}
+		gateway.Fail(w, path, p)
+	}
+	words := server.Guarded(gateway.ServedBy(server.Words(), keep), "openai", refuse)
+	patient := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tinker.WordsTime + time.Minute)) // else it has the shell's
+		words.ServeHTTP(w, r)
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/", server.Handler())
+	mux.Handle("/v1/", patient)
+	mux.Handle(hosted+"/v1/", http.StripPrefix(hosted, patient))
+	return mux
+}
+
+// hosted is where the hosted service has OpenAI's API.
+const hosted = "/oai/api"
 
 // openBase opens a model: its sampler, and what its trainers share.
 func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
@@ -155,7 +183,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	b := &tinker.Base{
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
 		MaxRank: cfg.HiddenSize, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
-		Open: adapters.open,
+		Open: adapters.open, Text: text,
 	}
 	var ok bool
 	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -26,9 +27,11 @@ type Model interface {
 // Defaults are a model's sampling parameters and limits.
 type Defaults struct {
 	trinity.SamplingParams
-	MaxLen int  // tokens of prompt and reply; 0 is no limit
-	Cut    bool // a request for more tokens than fit gets as many as fit; else it is refused
+	Name   string // of the model in replies; "" is the server's
+	MaxLen int    // tokens of prompt and reply; 0 is no limit
+	Cut    bool   // a request for more tokens than fit gets as many as fit; else it is refused
 	Demand Demand
+	One    bool // a reply has one call if the request asks for that: further ones are left out
 	Scores bool // a request may have several prompts, and ask for the log-probabilities of their tokens
 }
 
@@ -99,7 +102,7 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 
 // Defaults implements [Model].
 func (m *Served) Defaults() Defaults {
-	return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen, Scores: true}
+	return Defaults{SamplingParams: m.Params, Name: cmp.Or(m.Params.Adapter, m.Name), MaxLen: m.MaxLen, One: true, Scores: true}
 }
 
 // Chat implements [Model].

@@ -168,7 +168,7 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 	if err != nil {
 		return nil, err
 	}
-	x := &sampler{id: id, owner: m.session.owner, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir), model: m.id}
+	x := &sampler{id: id, owner: m.session.owner, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir, false), model: m.id}
 	if err := s.all.store.keepSampler(x); err != nil {
 		x.close()
 		return nil, &ownError{err}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // Key is a client of the service. Its name owns what it makes. A limit of 0 bounds nothing.
@@ -193,6 +194,30 @@ func (r *keyring) limits(name string) Key {
 		}
 	}
 	return Key{Name: name}
+}
+
+// Guarded passes the requests of clients with a key on to the handler of an API, and refuses others. Without keys, clients of
+// this machine need none. refuse knows the path of a request without a key alone.
+func (s *Server) Guarded(api http.Handler, name string, refuse func(w http.ResponseWriter, path string, status int, err error)) http.Handler {
+	forbid := func(w http.ResponseWriter, status int, err error) { refuse(w, "", status, err) }
+	local, keyed := web.Guard(api, "", forbid), web.Guard(api, keysName, forbid)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		owner, ok := s.keys.owner(r)
+		switch {
+		case ok:
+			s.train.account.count(owner, requests(name), 1)
+			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
+		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
+			refuse(w, r.URL.Path, http.StatusUnauthorized,
+				errors.New("the key is unknown: send one of the service, as X-API-Key or Bearer (TINKER_API_KEY)"))
+			return
+		}
+		if s.keys.needed() {
+			keyed.ServeHTTP(w, r)
+			return
+		}
+		local.ServeHTTP(w, r)
+	})
 }
 
 // Secret returns what only clients of the service know, or the hash of it: "" if anybody is a client. Its length tells how

@@ -57,7 +57,7 @@ func (s *catalog) samplerFor(owner, id, baseModel, path string) (*sampler, error
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
+	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c.key(), c.dir, true), path: path}, nil
 }
 
 func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
@@ -182,25 +182,12 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 	if err != nil {
 		return nil, err
 	}
-	t, err := x.base.queue.enter(ctx, x.owner, x.id, in.NumSamples)
-	if err != nil {
-		return nil, err
-	}
-	defer t.leave()
-	t.charge(len(prompt))
-	name, leave, err := x.base.shelf.use(ctx, x.adapter)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	p.Adapter = name
-	completions, err := x.base.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, *p)
+	completions, err := x.draw(ctx, trinity.Prompt{Tokens: prompt}, *p)
 	if err != nil {
 		return nil, err
 	}
 	out := &tinker.Samples{CachedPrompt: int32(completions[0].Reused)}
 	for _, c := range completions {
-		t.charge(len(c.Tokens))
 		q := tinker.Sequence{ReachedLength: c.FinishReason == "length", Tokens: c.Tokens, Logprobs: c.Logprobs}
 		if in.TopSampleLogprobs > 0 {
 			q.Top = top(c.TopLogprobs, in.TopSampleLogprobs)

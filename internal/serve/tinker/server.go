@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
@@ -38,10 +39,12 @@ type Base struct {
 	// MicroTokens is how many tokens a trainer computes at once.
 	MicroTokens int
 	Sampler     Sampler
-	Sequences   int // that the sampler samples at once; 0 is usualSequences
+	Sequences   int              // that the sampler samples at once; 0 is usualSequences
+	Text        trinity.Renderer // of chats; nil for a base that is asked for tokens alone
 
-	shelf shelf  // of the sampler's adapters
-	queue *queue // of the sampler, whose units are sequences
+	shelf shelf          // of the sampler's adapters
+	queue *queue         // of the sampler, whose units are sequences
+	words *openai.Server // nil without Text
 }
 
 // Sampler samples from a base, and from adapters that it loads.
@@ -105,8 +108,9 @@ func New(o Options) (*Server, error) {
 	s.train = newQueue(a, 1)
 	for _, b := range o.Bases {
 		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
-		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
+		b.shelf = shelf{loader: b.Sampler, idle: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.all.bases[b.Name] = b
+		s.serveWords(b)
 	}
 	s.calls = readers{
 		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall,
@@ -128,7 +132,13 @@ func (s *Server) Run(ctx context.Context) error {
 		case task := <-s.tasks:
 			tasks.Go(func() { task(ctx) })
 		case now := <-sweep.C:
-			tasks.Go(func() { s.forget(now); s.all.store.expire(now, s.opts.Say) }) // who starts a task may hold the mutex
+			tasks.Go(func() { // who starts a task may hold the mutex
+				s.forget(now)
+				s.all.store.expire(now, s.opts.Say)
+				for _, b := range s.opts.Bases {
+					b.shelf.sweep(ctx)
+				}
+			})
 		case <-ctx.Done():
 		}
 	}
@@ -183,7 +193,7 @@ func conflict(format string, args ...any) error {
 	return &problem{status: http.StatusUnprocessableEntity, text: fmt.Sprintf(format, args...)}
 }
 
-// Handler returns the handler of all calls, below /api/v1/.
+// Handler returns the handler of the calls below /api/v1/, of /healthz and of /metrics.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	call := func(path string, do func(ctx context.Context, body []byte) (any, error)) {
@@ -223,27 +233,19 @@ func (s *Server) Handler() http.Handler {
 	} {
 		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, tell(), nil) })
 	}
+	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	refuse := func(w http.ResponseWriter, status int, err error) {
+	guarded := s.Guarded(mux, "tinker", func(w http.ResponseWriter, _ string, status int, err error) {
 		answer(w, nil, &problem{status: status, text: err.Error()})
-	}
-	local, keyed := web.Guard(mux, "", refuse), web.Guard(mux, keysName, refuse)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		owner, ok := s.keys.owner(r)
-		switch {
-		case ok:
-			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
-		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
-			answer(w, nil, &problem{status: http.StatusUnauthorized, text: "the key is unknown: set TINKER_API_KEY to a key of the service"})
+		if r.URL.Path == "/healthz" { // of what starts services, which has no key
+			answer(w, map[string]string{"status": "ok"}, nil)
 			return
 		}
-		if s.keys.needed() {
-			keyed.ServeHTTP(w, r)
-			return
-		}
-		local.ServeHTTP(w, r)
+		guarded.ServeHTTP(w, r)
 	})
 }
 

@@ -502,13 +502,13 @@ func TestShelf(t *testing.T) {
 	s := &shelf{loader: loader, freed: make(chan struct{}), all: map[string]*adapter{}}
 	var leaves []func()
 	for i := range maxLoaded {
-		_, leave, err := s.use(t.Context(), s.add(fmt.Sprint(i), "dir"))
+		_, leave, err := s.use(t.Context(), s.add(fmt.Sprint(i), "dir", false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		leaves = append(leaves, leave)
 	}
-	more, got := []*adapter{s.add("a", "dir"), s.add("b", "dir")}, make(chan string, 2)
+	more, got := []*adapter{s.add("a", "dir", false), s.add("b", "dir", false)}, make(chan string, 2)
 	for _, a := range more {
 		go func() {
 			name, _, err := s.use(t.Context(), a)

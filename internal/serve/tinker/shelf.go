@@ -12,6 +12,7 @@ import (
 // shelf keeps the adapters of a sampler: the most recently used ones are loaded.
 type shelf struct {
 	loader engine.AdapterLoader
+	idle   time.Duration // for which an adapter with a name stays that nobody uses
 
 	mu     sync.Mutex
 	freed  chan struct{} // closed and replaced when there may be room
@@ -23,6 +24,7 @@ type shelf struct {
 // adapter is a directory that a sampler loads.
 type adapter struct {
 	name, dir string
+	hasName   bool // clients may ask for it without a session, so it stays for a while
 	isLoaded  bool
 	users     int
 	sessions  int // that sample from it
@@ -32,12 +34,12 @@ type adapter struct {
 // maxLoaded is how many adapters the embedded sampler holds.
 const maxLoaded = 64
 
-// add names a directory.
-func (s *shelf) add(name, dir string) *adapter {
+// add names a directory. hasName says that it is a checkpoint with a name.
+func (s *shelf) add(name, dir string, hasName bool) *adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[name] == nil {
-		s.all[name] = &adapter{name: name, dir: dir}
+		s.all[name] = &adapter{name: name, dir: dir, hasName: hasName}
 	}
 	s.all[name].sessions++
 	return s.all[name]
@@ -54,7 +56,7 @@ func (s *shelf) drop(ctx context.Context, a *adapter) {
 
 // release forgets an adapter that nobody uses or will use. The mutex is held.
 func (s *shelf) release(ctx context.Context, a *adapter) {
-	if a.sessions > 0 || a.users > 0 {
+	if a.sessions > 0 || a.users > 0 || a.hasName && a.isLoaded && time.Since(a.used) < s.idle {
 		return
 	}
 	delete(s.all, a.name)
@@ -64,6 +66,15 @@ func (s *shelf) release(ctx context.Context, a *adapter) {
 	}
 	close(s.freed)
 	s.freed = make(chan struct{})
+}
+
+// sweep forgets the adapters with names that nobody has used for a while.
+func (s *shelf) sweep(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.all {
+		s.release(ctx, a)
+	}
 }
 
 // use loads an adapter, in place of one that was not used for the longest time if there is no room, and waits while all
@@ -122,6 +133,7 @@ func (s *shelf) load(ctx context.Context, a *adapter) (freed <-chan struct{}, er
 		}
 		oldest.isLoaded = false
 		s.loaded--
+		s.release(ctx, oldest)
 	}
 	s.last++
 	if err := s.loader.LoadAdapter(ctx, a.name, a.dir, s.last); err != nil {

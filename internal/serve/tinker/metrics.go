@@ -1,0 +1,114 @@
+package tinker
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// work is what the service counts of a key, by the gauge that says so and its further label.
+type work struct{ gauge, label, value string }
+
+// The gauges, each with its help.
+const (
+	requestGauge = "trinity_service_requests_total"
+	tokenGauge   = "trinity_service_tokens_total"
+	modelGauge   = "trinity_service_models"
+	waitingGauge = "trinity_service_waiting_requests"
+)
+
+var helps = map[string]string{
+	requestGauge: "Requests of a key since the service began, by the API.",
+	tokenGauge:   "Tokens that the service has computed for a key since it began.",
+	modelGauge:   "Models of a key that are trained, in memory or on the disk alone.",
+	waitingGauge: "Requests of a key that wait for others.",
+}
+
+// requests counts the requests of an API.
+func requests(api string) work { return work{requestGauge, "api", api} }
+
+func tokensOf(kind string) work { return work{tokenGauge, "kind", kind} }
+
+var (
+	trainedTokens = tokensOf("trained") // of both passes
+	scoredTokens  = tokensOf("scored")  // of forward alone
+	readTokens    = tokensOf("prompt")
+	sampledTokens = tokensOf("sampled")
+)
+
+// count adds to what a key has used since the service began.
+func (a *account) count(key string, what work, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.used[key] == nil {
+		a.used[key] = map[work]int64{}
+	}
+	a.used[key][what] += int64(n)
+}
+
+// usage returns what keys have used.
+func (a *account) usage() map[string]map[work]int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[string]map[work]int64{}
+	for key, used := range a.used {
+		out[key] = maps.Clone(used)
+	}
+	return out
+}
+
+// metrics answers Prometheus with what keys use. A key sees its own numbers. Who sends no key, or TRINITY_TOKEN, sees those of
+// all keys.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	all, asks := s.train.account.usage(), ownerOf(r.Context())
+	set := func(key string, what work, n int) {
+		if all[key] == nil {
+			all[key] = map[work]int64{}
+		}
+		all[key][what] += int64(n)
+	}
+	s.mu.Lock()
+	for _, m := range s.models {
+		where, owner := "disk", m.session.owner
+		if m.inMemory.Load() {
+			where = "memory"
+		}
+		set(owner, work{modelGauge, "in", where}, 1)
+		m.mu.Lock()
+		set(owner, work{waitingGauge, "for", "training"}, len(m.held))
+		m.mu.Unlock()
+	}
+	s.mu.Unlock()
+	for _, b := range s.opts.Bases {
+		for key, n := range b.queue.waiting() {
+			set(key, work{waitingGauge, "for", "sampling"}, n)
+		}
+	}
+	var gauges []monitor.Gauge
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		for what, n := range all[key] {
+			if asks != "" && asks != key {
+				continue
+			}
+			labels := []monitor.Label{{Name: "key", Value: key}, {Name: what.label, Value: what.value}}
+			gauges = append(gauges, monitor.Gauge{
+				Name: what.gauge, Labels: labels, Value: float64(n), Help: helps[what.gauge], Counts: strings.HasSuffix(what.gauge, "_total"),
+			})
+		}
+	}
+	monitor.WriteGauges(w, gauges)
+}
+
+// waiting returns how many turns of each key are waited for.
+func (q *queue) waiting() map[string]int {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	out := map[string]int{}
+	for _, l := range q.lanes {
+		out[l.keyName] += len(l.turns)
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+package tinker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/serve/openai"
+	wire "github.com/trinity-go/trinity/internal/wire/tinker"
+)
+
+// Words answers requests in words, such as chats, with bases and with checkpoints by their paths.
+type Words struct{ server *Server }
+
+// WordsTime bounds a request in words: the wait for its turn, and its reply.
+const WordsTime = 30 * time.Minute
+
+// maxAsking bounds the requests in words of a base that are in flight. Those of a key are bounded by what waits for the sampler.
+const maxAsking = 1 << 16
+
+// Words returns what answers requests in words. The handler around it is one of [Server.Guarded].
+func (s *Server) Words() *Words { return &Words{s} }
+
+// serveWords makes the server of a base that has a renderer.
+func (s *Server) serveWords(b *Base) {
+	if b.Text == nil {
+		return
+	}
+	b.words = &openai.Server{
+		Name: b.Name, Renderer: b.Text, VocabSize: b.Vocab, Timeout: WordsTime, Waiting: maxAsking, Say: s.opts.Say,
+		Model: func(r *http.Request, _ []byte, name string) (openai.Model, error) {
+			x := &asked{server: s, owner: ownerOf(r.Context()), base: b, name: b.Name}
+			if strings.HasPrefix(name, wire.Scheme) {
+				if _, err := s.all.store.readable(x.owner, name); err != nil {
+					return nil, inWords(err)
+				}
+				x.name, x.path = name, name
+			}
+			return &openai.Served{
+				Name: x.name, Sampler: x, Renderer: b.Text, MaxLen: b.MaxLen, Params: trinity.SamplingParams{Temperature: 1, Untrained: true},
+			}, nil
+		},
+	}
+}
+
+// Servers returns the servers of all bases that can be asked in words.
+func (w *Words) Servers() (all []*openai.Server) {
+	for _, b := range w.server.opts.Bases {
+		if b.words != nil {
+			all = append(all, b.words)
+		}
+	}
+	return all
+}
+
+// Of returns the server of the base that a request names, or of the base of the checkpoint that it names.
+func (w *Words) Of(r *http.Request, name string) (*openai.Server, error) {
+	s, of := w.server, name
+	if strings.HasPrefix(name, wire.Scheme) {
+		c, err := s.all.store.readable(ownerOf(r.Context()), name)
+		if err != nil {
+			return nil, inWords(err)
+		}
+		of = c.BaseModel
+	}
+	if name == "" && len(s.opts.Bases) == 1 {
+		of = s.opts.Bases[0].Name
+	}
+	if b := s.all.bases[of]; b != nil && b.words != nil {
+		return b.words, nil
+	}
+	return nil, notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME",
+		of, strings.Join(slices.Sorted(maps.Keys(s.all.bases)), ", "), wire.Scheme, wire.SamplerWeights)
+}
+
+// Names returns the bases, and the checkpoints of the client of a request.
+func (w *Words) Names(r *http.Request) (names []string) {
+	for _, api := range w.Servers() {
+		names = append(names, api.Name)
+	}
+	for _, c := range w.server.all.store.named(ownerOf(r.Context()), false) {
+		if b := w.server.all.bases[c.BaseModel]; b != nil && b.words != nil {
+			names = append(names, c.path.String())
+		}
+	}
+	return names
+}
+
+// Owner returns the name of the key of a request.
+func (w *Words) Owner(r *http.Request) string { return ownerOf(r.Context()) }
+
+func notServed(format string, args ...any) *openai.Problem {
+	return &openai.Problem{
+		Status: http.StatusNotFound, Code: "model_not_found", Param: "model", Message: fmt.Sprintf(format, args...),
+	}
+}
+
+// inWords returns an error as requests in words get it.
+func inWords(err error) error {
+	p := &problem{}
+	if !errors.As(err, &p) {
+		return err
+	}
+	switch p.status {
+	case http.StatusTooManyRequests:
+		return &openai.Problem{Status: p.status, Code: "rate_limit_exceeded", Message: p.text, After: p.after}
+	case http.StatusNotFound:
+		return notServed("%s", p.text)
+	case http.StatusServiceUnavailable:
+		return &openai.Problem{Status: p.status, Message: p.text}
+	}
+	return &openai.Problem{Status: p.status, Code: "invalid_value", Param: "model", Message: p.text}
+}
+
+// asked samples for a request in words, which has no session.
+type asked struct {
+	server *Server
+	owner  string
+	base   *Base
+	name   string // as the client calls the model
+	path   string // of the checkpoint; "" for the base
+}
+
+// Sample implements [trinity.Sampler]. The service waits for it at its end.
+func (q *asked) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) (out []trinity.Completion, err error) {
+	done := make(chan struct{})
+	begun := q.server.start(ctx, func(serving context.Context) {
+		defer close(done)
+		both, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(serving, func() { cancel(errStops) })()
+		if out, err = q.sample(both, prompt, p); err != nil && serving.Err() != nil {
+			err = &problem{status: http.StatusServiceUnavailable, text: errStops.Error()}
+		}
+	})
+	if begun != nil {
+		return nil, begun
+	}
+	<-done
+	return out, inWords(err)
+}
+
+func (q *asked) sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	baseModel := ""
+	if q.path == "" {
+		baseModel = q.base.Name
+	}
+	x, err := q.server.all.samplerFor(q.owner, q.name, baseModel, q.path)
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	if err := x.hasRoom(max(1, p.N)); err != nil {
+		return nil, err
+	}
+	out, err := x.draw(ctx, prompt, p)
+	for i := range out {
+		out[i].Versions = [2]int64{} // those of the shelf say when an adapter was loaded
+	}
+	return out, err
+}
+
+// draw samples in turn with others. A reply that a client does not wait for counts as far as it has come.
+func (x *sampler) draw(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	t, err := x.base.queue.enter(ctx, x.owner, x.id, max(1, p.N))
+	if err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	t.compute(readTokens, len(prompt.Tokens))
+	name, leave, err := x.base.shelf.use(ctx, x.adapter)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	p.Adapter = name
+	var sent atomic.Int64
+	if told := p.OnToken; told != nil {
+		p.OnToken = func(i int, s trinity.Sampled) { sent.Add(1); told(i, s) }
+	} else {
+		p.OnSampled = func(int, trinity.Sampled) { sent.Add(1) }
+	}
+	out, err := x.base.Sampler.Sample(ctx, prompt, p)
+	if err != nil {
+		t.compute(sampledTokens, int(sent.Load()))
+		return nil, err
+	}
+	for _, c := range out {
+		t.compute(sampledTokens, len(c.Tokens))
+	}
+	return out, nil
+}
