@@ -3,9 +3,10 @@ package openai
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -102,7 +103,11 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 
 // Defaults implements [Model].
 func (m *Served) Defaults() Defaults {
-	return Defaults{SamplingParams: m.Params, Name: cmp.Or(m.Params.Adapter, m.Name), MaxLen: m.MaxLen, One: true, Scores: true}
+	p := m.Params
+	if p.Seed == 0 { // equal requests that set no seed have different replies
+		p.Seed = rand.Uint64()
+	}
+	return Defaults{SamplingParams: p, Name: cmp.Or(m.Params.Adapter, m.Name), MaxLen: m.MaxLen, One: true, Scores: true}
 }
 
 // Chat implements [Model].
@@ -142,7 +147,7 @@ func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 	}
 	for i := range r.Calls {
 		if r.Calls[i].ID == "" {
-			r.Calls[i].ID = "call_" + rand.Text()
+			r.Calls[i].ID = "call_" + crand.Text()
 		}
 	}
 }
