@@ -183,7 +183,10 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	b := &tinker.Base{
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
 		MaxRank: cfg.HiddenSize, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
-		Open: adapters.open, Text: text,
+		Open: adapters.open,
+	}
+	if text != nil { // the directory has a tokenizer
+		b.Text = text
 	}
 	var ok bool
 	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {

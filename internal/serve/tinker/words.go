@@ -73,8 +73,11 @@ func (w *Words) Of(r *http.Request, name string) (*openai.Server, error) {
 	if name == "" && len(s.opts.Bases) == 1 {
 		of = s.opts.Bases[0].Name
 	}
-	if b := s.all.bases[of]; b != nil && b.words != nil {
+	switch b := s.all.bases[of]; {
+	case b != nil && b.words != nil:
 		return b.words, nil
+	case b != nil:
+		return nil, notServed("the model %.200q has no tokenizer here: it answers tokens alone, over the Tinker API", of)
 	}
 	return nil, notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME",
 		of, strings.Join(slices.Sorted(maps.Keys(s.all.bases)), ", "), wire.Scheme, wire.SamplerWeights)
