@@ -113,7 +113,7 @@ func handler(server *tinker.Server, keep time.Duration) http.Handler {
 		}
 		gateway.Fail(w, path, p)
 	}
-	words := server.Guarded(gateway.ServedBy(server.Words(), keep), "openai", refuse)
+	words := server.Words().Guarded(gateway.ServedBy(server.Words(), keep), refuse)
 	patient := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tinker.WordsTime + time.Minute)) // else it has the shell's
 		words.ServeHTTP(w, r)

@@ -25,7 +25,8 @@ func run(t *testing.T, dir string) (address string) {
 	t.Helper()
 	trainers, _ := built(t, "cpu")
 	random, err := trainers.OpenTrainer(t.Context(), engine.TrainerSpec{
-		ModelPath: "../../../examples/quickstart/model", Init: engine.InitSpec{Style: "hf", Seed: 1}, Train: true, MicroTokens: 32, MaxModelLen: 32,
+		ModelPath: "../../../examples/quickstart/model", Init: engine.InitSpec{Style: "hf", Seed: 1},
+		Train: true, MicroTokens: 32, MaxModelLen: 32,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +115,7 @@ func TestOnePortAnswersAllAPIs(t *testing.T) {
 	}{
 		{"none", "/healthz", "", 200, `{"status":"ok"}`},
 		{"none", "/metrics", "", 401, "the key is unknown"},
-		{"ann", "/metrics", "", 200, `trinity_service_models{key="ann",in="memory"} 1`},
+		{"ann", "/metrics", "", 200, `trinity_service_models{key="ann",state="loaded"} 1`},
 		{"ann", "/api/v1/get_server_capabilities", "", 200, `"model_name":"own/tiny"`},
 		{"ann", "/v1/chat/completions", chat("own/tiny"), 200, `"model":"own/tiny"`},
 		{"ann", "/v1/chat/completions", chat("other"), 200, `"model":"other"`},
@@ -169,8 +170,8 @@ func TestOfficialClientsTalkToAService(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), python, "testdata/clients.py", address, key, poor, path)
 	out, err := cmd.CombinedOutput()
 	var done []string
-	if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || json.Unmarshal([]byte(lines[len(lines)-1]), &done) != nil ||
-		len(done) != 15 {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil || json.Unmarshal([]byte(lines[len(lines)-1]), &done) != nil || len(done) != 15 {
 		t.Errorf("%v: %d calls\n%s", err, len(done), out)
 	}
 }

@@ -123,6 +123,7 @@ func hashOf(secret string) string {
 type keyring struct {
 	dir, token string // token is a key that owns as nobody does, "" for none
 	say        func(string)
+	account    *account
 
 	mu    sync.Mutex
 	read  fs.FileInfo // of the file that was read last
@@ -196,27 +197,30 @@ func (r *keyring) limits(name string) Key {
 	return Key{Name: name}
 }
 
-// Guarded passes the requests of clients with a key on to the handler of an API, and refuses others. Without keys, clients of
-// this machine need none. refuse knows the path of a request without a key alone.
-func (s *Server) Guarded(api http.Handler, name string, refuse func(w http.ResponseWriter, path string, status int, err error)) http.Handler {
+// refusal refuses a request. It knows the path of one without a key alone.
+type refusal = func(w http.ResponseWriter, path string, status int, err error)
+
+// guarded passes the requests of clients with a key on to the handler of an API, and refuses others. Without keys, clients of
+// this machine need none.
+func (r *keyring) guarded(api http.Handler, name string, refuse refusal) http.Handler {
 	forbid := func(w http.ResponseWriter, status int, err error) { refuse(w, "", status, err) }
 	local, keyed := web.Guard(api, "", forbid), web.Guard(api, keysName, forbid)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		owner, ok := s.keys.owner(r)
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		owner, ok := r.owner(q)
 		switch {
 		case ok:
-			s.train.account.count(owner, requests(name), 1)
-			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
-		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
-			refuse(w, r.URL.Path, http.StatusUnauthorized,
+			r.account.count(owner, requests(name), 1)
+			q = q.WithContext(context.WithValue(q.Context(), ownerKey{}, owner))
+		case !strings.HasPrefix(q.URL.Path, archivePath): // links are signed
+			refuse(w, q.URL.Path, http.StatusUnauthorized,
 				errors.New("the key is unknown: send one of the service, as X-API-Key or Bearer (TINKER_API_KEY)"))
 			return
 		}
-		if s.keys.needed() {
-			keyed.ServeHTTP(w, r)
+		if r.needed() {
+			keyed.ServeHTTP(w, q)
 			return
 		}
-		local.ServeHTTP(w, r)
+		local.ServeHTTP(w, q)
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // work is what the service counts of a key, by the gauge that says so and its further label.
@@ -23,7 +23,7 @@ const (
 var helps = map[string]string{
 	requestGauge: "Requests of a key since the service began, by the API.",
 	tokenGauge:   "Tokens that the service has computed for a key since it began.",
-	modelGauge:   "Models of a key that are trained, in memory or on the disk alone.",
+	modelGauge:   "Models of a key: those in memory, and those out of it, on the disk alone.",
 	waitingGauge: "Requests of a key that wait for others.",
 }
 
@@ -60,9 +60,12 @@ func (a *account) usage() map[string]map[work]int64 {
 	return out
 }
 
-// metrics answers Prometheus with what keys use. A key sees its own numbers. Who sends no key, or TRINITY_TOKEN, sees those of
-// all keys.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+// usage tells Prometheus what keys use of a service.
+type usage struct{ server *Server }
+
+// metrics answers Prometheus. A key sees its own numbers. Who sends no key, or TRINITY_TOKEN, sees those of all keys.
+func (u *usage) metrics(w http.ResponseWriter, r *http.Request) {
+	s := u.server
 	all, asks := s.train.account.usage(), ownerOf(r.Context())
 	set := func(key string, what work, n int) {
 		if all[key] == nil {
@@ -72,11 +75,11 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	for _, m := range s.models {
-		where, owner := "disk", m.session.owner
+		state, owner := "out", m.session.owner
 		if m.inMemory.Load() {
-			where = "memory"
+			state = "loaded"
 		}
-		set(owner, work{modelGauge, "in", where}, 1)
+		set(owner, work{modelGauge, "state", state}, 1)
 		m.mu.Lock()
 		set(owner, work{waitingGauge, "for", "training"}, len(m.held))
 		m.mu.Unlock()
@@ -87,19 +90,19 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 			set(key, work{waitingGauge, "for", "sampling"}, n)
 		}
 	}
-	var gauges []monitor.Gauge
+	var gauges []web.Gauge
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		for what, n := range all[key] {
 			if asks != "" && asks != key {
 				continue
 			}
-			labels := []monitor.Label{{Name: "key", Value: key}, {Name: what.label, Value: what.value}}
-			gauges = append(gauges, monitor.Gauge{
+			labels := []web.Label{{Name: "key", Value: key}, {Name: what.label, Value: what.value}}
+			gauges = append(gauges, web.Gauge{
 				Name: what.gauge, Labels: labels, Value: float64(n), Help: helps[what.gauge], Counts: strings.HasSuffix(what.gauge, "_total"),
 			})
 		}
 	}
-	monitor.WriteGauges(w, gauges)
+	web.WriteGauges(w, gauges)
 }
 
 // waiting returns how many turns of each key are waited for.

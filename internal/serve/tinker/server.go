@@ -105,12 +105,12 @@ func New(o Options) (*Server, error) {
 	}
 	s.all = catalog{newStore(o.Dir, s.keys.limits), map[string]*Base{}}
 	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
-	s.train = newQueue(a, 1)
+	s.train, s.keys.account = newQueue(a, 1), a
 	for _, b := range o.Bases {
 		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
 		b.shelf = shelf{loader: b.Sampler, idle: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.all.bases[b.Name] = b
-		s.serveWords(b)
+		s.Words().serve(b)
 	}
 	s.calls = readers{
 		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall,
@@ -233,11 +233,11 @@ func (s *Server) Handler() http.Handler {
 	} {
 		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, tell(), nil) })
 	}
-	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("GET /metrics", (&usage{s}).metrics)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	guarded := s.Guarded(mux, "tinker", func(w http.ResponseWriter, _ string, status int, err error) {
+	guarded := s.keys.guarded(mux, "/api/v1", func(w http.ResponseWriter, _ string, status int, err error) {
 		answer(w, nil, &problem{status: status, text: err.Error()})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,14 +25,20 @@ const WordsTime = 30 * time.Minute
 // maxAsking bounds the requests in words of a base that are in flight. Those of a key are bounded by what waits for the sampler.
 const maxAsking = 1 << 16
 
-// Words returns what answers requests in words. The handler around it is one of [Server.Guarded].
+// Words returns what answers requests in words.
 func (s *Server) Words() *Words { return &Words{s} }
 
-// serveWords makes the server of a base that has a renderer.
-func (s *Server) serveWords(b *Base) {
+// Guarded passes requests with a key of the service on to a handler of requests in words, and refuses others.
+func (w *Words) Guarded(api http.Handler, refuse refusal) http.Handler {
+	return w.server.keys.guarded(api, "/v1", refuse)
+}
+
+// serve makes the server of a base that has a renderer.
+func (w *Words) serve(b *Base) {
 	if b.Text == nil {
 		return
 	}
+	s := w.server
 	b.words = &openai.Server{
 		Name: b.Name, Renderer: b.Text, VocabSize: b.Vocab, Timeout: WordsTime, Waiting: maxAsking, Say: s.opts.Say,
 		Model: func(r *http.Request, _ []byte, name string) (openai.Model, error) {

@@ -34,7 +34,7 @@ func worded(t *testing.T, dir string) (c *client, words *httptest.Server) {
 	for _, api := range w.Servers() {
 		apis[api.Name] = api.Endpoints()
 	}
-	words = httptest.NewServer(c.server.Guarded(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+	words = httptest.NewServer(w.Guarded(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		var asked struct{ Model string }
 		data, _ := io.ReadAll(r.Body)
 		_ = json.Unmarshal(data, &asked)
@@ -45,7 +45,7 @@ func worded(t *testing.T, dir string) (c *client, words *httptest.Server) {
 			return
 		}
 		apis[api.Name].ServeHTTP(out, r)
-	}), "openai", func(w http.ResponseWriter, _ string, status int, err error) { http.Error(w, err.Error(), status) }))
+	}), func(w http.ResponseWriter, _ string, status int, err error) { http.Error(w, err.Error(), status) }))
 	t.Cleanup(words.Close)
 	return c, words
 }
@@ -124,11 +124,12 @@ func TestCheckpointsAnswerInWords(t *testing.T) {
 			t.Errorf("%d, %s", resp.StatusCode, text)
 		}
 	}
-	if _, text := bob.ask(words, "/v1/chat/completions", chat); !strings.Contains(text, `"code":"model_not_found","message":"there is no checkpoint `) {
+	const unknown = `"code":"model_not_found","message":"there is no checkpoint `
+	if _, text := bob.ask(words, "/v1/chat/completions", chat); !strings.Contains(text, unknown) {
 		t.Error(text)
 	}
 	for model, want := range map[string]string{
-		"tin":                   `the model \"tin\" is not served here: ask for tiny, or for a checkpoint by its path, tinker://RUN/sampler_weights/NAME`,
+		"tin":                   `not served here: ask for tiny, or for a checkpoint by its path, tinker://RUN/sampler_weights/NAME`,
 		"tinker://x":            `the path \"tinker://x\" is not that of a checkpoint`,
 		"tinker://x/sessions/0": `the path \"tinker://x/sessions/0\" is not that of a checkpoint`,
 	} {
@@ -171,7 +172,8 @@ func TestWordsUseTheTokensOfTheirKey(t *testing.T) {
 	}
 	resp, text := ann.ask(words, "/v1/completions", in)
 	after := resp.Header.Get("Retry-After")
-	if resp.StatusCode != http.StatusTooManyRequests || len(after) != 5 || !strings.Contains(text, "the key ann has used its 100 tokens of an hour") {
+	const used = "the key ann has used its 100 tokens of an hour"
+	if resp.StatusCode != http.StatusTooManyRequests || len(after) != 5 || !strings.Contains(text, used) {
 		t.Errorf("%d after %s, %s", resp.StatusCode, after, text)
 	}
 	if resp, text := bob.ask(words, "/v1/completions", in); resp.StatusCode != 200 {
@@ -180,16 +182,16 @@ func TestWordsUseTheTokensOfTheirKey(t *testing.T) {
 	bob.model(0)
 	bob.output(bob.send(request(bob.session+":train:0", 1, "cross_entropy", first)))
 	for owner, want := range map[string][]string{
-		"ann": {`trinity_service_requests_total{key="ann",api="openai"} 2`, `trinity_service_tokens_total{key="ann",kind="sampled"} 10`,
+		"ann": {`trinity_service_requests_total{key="ann",api="/v1"} 2`, `trinity_service_tokens_total{key="ann",kind="sampled"} 10`,
 			`trinity_service_tokens_total{key="ann",kind="prompt"} 6`},
-		"bob": {`trinity_service_tokens_total{key="bob",kind="trained"} 5`, `trinity_service_models{key="bob",in="memory"} 1`,
+		"bob": {`trinity_service_tokens_total{key="bob",kind="trained"} 5`, `trinity_service_models{key="bob",state="loaded"} 1`,
 			`trinity_service_waiting_requests{key="bob",for="training"} 0`, "# TYPE trinity_service_tokens_total counter\n",
-			"# HELP trinity_service_models Models of a key that are trained, in memory or on the disk alone.\n"},
+			"# HELP trinity_service_models Models of a key: those in memory, and those out of it, on the disk alone.\n"},
 		"": {`{key="ann",kind="sampled"} 10`, `{key="bob",kind="sampled"} 10`},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		w := httptest.NewRecorder()
-		c.server.metrics(w, r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)))
+		(&usage{c.server}).metrics(w, r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)))
 		for _, line := range want {
 			if !strings.Contains(w.Body.String(), line) {
 				t.Errorf("%q sees no %s in\n%s", owner, line, w.Body)
