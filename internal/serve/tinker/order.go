@@ -223,9 +223,9 @@ func (m *model) giveUp(s *Server) {
 	if m.held[m.next] != nil {
 		return // it has come just now
 	}
-	lost := m.next
-	_, err := m.journal.later(&record{Kind: gapped, Seq: lost})
-	for _, seq := range slices.Sorted(maps.Keys(m.held)) {
+	lost, waiting := m.next, slices.Sorted(maps.Keys(m.held))
+	_, err := m.journal.later(&record{Kind: gapped, Seq: lost, Until: waiting[len(waiting)-1] + 1})
+	for _, seq := range waiting {
 		j := m.held[seq]
 		result := outcome(nil, fmt.Errorf(
 			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",

@@ -228,6 +228,37 @@ func TestAGapLastsAcrossARestart(t *testing.T) {
 	c.must(c.step(id, 5))
 }
 
+// A gap of several requests, with others between, does not end the model.
+func TestAWideGapLastsAcrossARestart(t *testing.T) {
+	var outputs [2]string
+	for i := range outputs {
+		c := serve(t, func(o *Options) { o.Gap = 50 * time.Millisecond })
+		id := c.model(0)
+		c.output(c.send(request(id, 1, "cross_entropy", first)))
+		c.must(c.step(id, 2))
+		far := int32(1 << 30)
+		waiting := []object{c.step(id, 5), c.send(request(id, 7, "cross_entropy", first)), c.step(id, far)}
+		for _, reply := range waiting {
+			if _, failed := c.result(reply); !strings.Contains(failed, "seq_id 3 of "+id+" has not come") {
+				t.Fatal(failed)
+			}
+		}
+		if i == 1 {
+			c = c.again(nil)
+		}
+		message, failed := c.result(c.step(id, far+1))
+		if !strings.HasPrefix(failed, "the gradient is not whole: seq_id 3 has not come") {
+			t.Fatal(failed)
+		}
+		outputs[i] = string(message)
+		message, failed = c.result(c.send(request(id, far+2, "cross_entropy", first)))
+		outputs[i] += string(message) + failed
+	}
+	if outputs[0] != outputs[1] {
+		t.Errorf("without a restart %q, after one %q", outputs[0], outputs[1])
+	}
+}
+
 // A damaged model is told in a line that names the file. Its files stay, and others go on.
 func TestADamagedModelStandsAlone(t *testing.T) {
 	for name, damage := range map[string]func(dir string) error{
