@@ -134,7 +134,11 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	for i := range in.NumSamples {
 		reply.SampleSequenceIDs = append(reply.SampleSequenceIDs, fmt.Sprintf("%s:%d", id, i))
 	}
-	return s.submit(owner, id, body, reply, func(f *future) error {
+	closing := func() {}
+	if in.SamplingSessionID == "" {
+		closing = x.close
+	}
+	submitted, err := s.submit(owner, id, body, reply, func(f *future) error {
 		if err := x.hasRoom(in.NumSamples); err != nil {
 			return err
 		}
@@ -142,9 +146,7 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
 			samples, err := x.sample(ctx, &in)
-			if in.SamplingSessionID == "" {
-				x.close()
-			}
+			closing()
 			switch {
 			case err == nil:
 				f.finish(encoded(samples.Encode()), nil)
@@ -153,6 +155,10 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 			} // else the service stops, and the client asks the next one
 		})
 	})
+	if err != nil {
+		closing()
+	}
+	return submitted, err
 }
 
 // maxWaiting bounds the sequences of a key that wait for the sampler of a base.
