@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,31 @@ func TestModelsMakeRoomForOneAnother(t *testing.T) {
 	if !slices.Equal(outputs[0], outputs[1]) {
 		t.Errorf("with room %q, otherwise %q", outputs[0], outputs[1])
 	}
+}
+
+// Who waits for memory lets others compute, also if its next request has come.
+func TestWaitingForMemoryTakesNoTurn(t *testing.T) {
+	c := serve(t, nil)
+	m := &model{id: "m", session: &session{}, next: 1, held: map[int32]*job{1: {}}}
+	err := c.server.alone(t.Context(), m, func() error { return &noRoom{errors.New("full")} })
+	if m.turn != nil || c.server.train.free != 1 || err == nil {
+		t.Errorf("%v, %v, %d", err, m.turn, c.server.train.free)
+	}
+}
+
+// A model whose answer was forgotten is not made anew beside itself.
+func TestAModelIsMadeOnce(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	c.server.mu.Lock()
+	delete(c.server.futures, futureID(id, 0))
+	c.server.mu.Unlock()
+	status, out := c.do("POST", "create_model", object{
+		"session_id": c.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}})
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("%d, %v", status, out)
+	}
+	c.output(c.send(request(id, 1, "cross_entropy", first)))
 }
 
 // A service goes on with what the one before it has left: sessions, samplers, models, and requests without a result.
