@@ -37,6 +37,11 @@ func (s *Server) addSampler(x *sampler) {
 	if before := s.samplers[x.id]; before != nil { // a request came again
 		before.close()
 	}
+	if s.sessions[sessionOf(x.id)] == nil { // it has ended meanwhile, and nothing else would close the sampler
+		delete(s.samplers, x.id)
+		x.close()
+		return
+	}
 	s.samplers[x.id] = x
 }
 
@@ -150,7 +155,9 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 			switch {
 			case err == nil:
 				f.finish(encoded(samples.Encode()), nil)
-			case ctx.Err() == nil || of.hasEnded():
+			case of.hasEnded():
+				f.finish(nil, errors.New("its session has ended"))
+			case ctx.Err() == nil:
 				f.finish(nil, err)
 			} // else the service stops, and the client asks the next one
 		})
