@@ -75,7 +75,8 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 
 // take holds a request until it runs. The mutex is held.
 func (m *model) take(s *Server, j *job) {
-	j.f.waits = func() string { return m.waitsFor(j.call.seq) }
+	seq := j.call.seq
+	j.f.waits = func() string { return m.waitsFor(seq) } // the future outlives the data of the request
 	m.bytes += j.bytes
 	s.waiting.Add(int64(j.bytes))
 	m.held[j.call.seq] = j

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
 // again stops the server and starts another one with its directory.
@@ -143,6 +145,32 @@ func TestWaitingForMemoryTakesNoTurn(t *testing.T) {
 	err := c.server.alone(t.Context(), m, func() error { return &noRoom{errors.New("full")} })
 	if m.turn != nil || c.server.train.free != 1 || err == nil {
 		t.Errorf("%v, %v, %d", err, m.turn, c.server.train.free)
+	}
+}
+
+// The data of a request go with it, though its result stays for an hour.
+func TestResultsDoNotHoldRequests(t *testing.T) {
+	c := serve(t, nil)
+	m := &model{id: "m", wake: make(chan struct{}, 1), held: map[int32]*job{}}
+	f := newFuture("", "m:5", [32]byte{}, tinker.Submitted{})
+	freed := make(chan struct{})
+	func() {
+		of := &call{seq: 5}
+		runtime.AddCleanup(of, func(freed chan struct{}) { close(freed) }, freed)
+		m.take(c.server, &job{call: of, f: f})
+		clear(m.held)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		select {
+		case <-freed:
+			runtime.KeepAlive(f)
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the request is still in memory")
+		}
 	}
 }
 
