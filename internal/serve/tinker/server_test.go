@@ -534,6 +534,14 @@ func TestShelf(t *testing.T) {
 	if !slices.Equal(names, []string{"a<nil>", "b<nil>"}) || len(loaded) != maxLoaded || slices.Contains(loaded, "3") {
 		t.Errorf("%v, %v", names, loaded)
 	}
+	for i, leave := range leaves {
+		if i != 3 && i != 5 {
+			leave()
+		}
+	}
+	if n := len(loader.Adapters()); n != maxIdle+2 {
+		t.Errorf("a and b are in use, and %d are loaded", n)
+	}
 }
 
 // counting is a sampler that knows what it holds.
