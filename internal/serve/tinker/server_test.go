@@ -424,7 +424,8 @@ func TestSessionsEnd(t *testing.T) {
 	b := server.all.bases["tiny"]
 	full := b.queue.ask("other", "other", b.queue.room)
 	waits := []object{c.step(id, 3), c.call("asample", object{
-		"sampling_session_id": saved["sampling_session_id"], "seq_id": 1, "prompt": encodedText(first), "sampling_params": object{"max_tokens": 3}})}
+		"sampling_session_id": saved["sampling_session_id"], "seq_id": 1, "prompt": encodedText(first), "sampling_params": object{},
+	})}
 	c.post("sessions/"+c.session+"/finish", "application/json", nil)
 	for _, reply := range waits {
 		if _, failed := c.result(reply); !strings.Contains(failed, "its session has ended") {
