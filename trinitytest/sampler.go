@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 // SamplerOptions describe a sampler under test.
 type SamplerOptions struct {
 	Vocab    int  // tokens of the vocabulary, at least 8
+	Unbiased bool // the sampler has no penalties and no bias: they are errors
 	OneToken bool // each completion is one sampled token, whatever the prompt and the stop conditions
 	// Tolerance is how far log-probabilities may differ between two equal requests, in nats: servers
 	// compute a request otherwise among others. 0 wants equal bits.
@@ -43,7 +45,7 @@ func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sam
 	}
 	run("greedy needs no seed", o.greedy)
 	run("a hold changes no token", o.hold)
-	run("a bias forces tokens", samplerBias)
+	run("a bias forces tokens", o.bias)
 	run("stops", samplerStops)
 	run("bad prompts are errors", func(t *testing.T, s trinity.Sampler) { samplerBadPrompts(t, s, o.Vocab) })
 }
@@ -253,12 +255,18 @@ func (o SamplerOptions) hold(t *testing.T, s trinity.Sampler) {
 	}
 }
 
-func samplerBias(t *testing.T, s trinity.Sampler) {
+func (o SamplerOptions) bias(t *testing.T, s trinity.Sampler) {
 	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 4, Seed: 1, IgnoreEOS: true, Untrained: true}
 	if c := complete(t, s, samplerPrompt, p)[0]; c.Changed {
 		t.Error("nothing changed the distribution, and Changed is set")
 	}
 	p.LogitBias = map[int32]float32{6: 100}
+	if o.Unbiased {
+		if c, err := s.Sample(t.Context(), samplerPrompt, p); err == nil || !strings.Contains(err.Error(), "logit_bias") {
+			t.Errorf("a bias gave %v, %v; want an error", c, err)
+		}
+		return
+	}
 	c := complete(t, s, samplerPrompt, p)[0]
 	if !slices.Equal(c.Tokens, []int32{6, 6, 6, 6}) || !c.Changed {
 		t.Errorf("a bias of 100 for token 6: %v, Changed %v", c.Tokens, c.Changed)

@@ -208,7 +208,8 @@ func (b *base) PlanTenant(lora *engine.LoRASpec) ([]engine.MemoryPart, error) {
 		return nil, err
 	}
 	head, err := takeLow(kernel.NewTally(), min(rows, b.passes.head.keeps(train)), rank, true)
-	e.memory.note("scratch", layers.bytes()+head.bytes(), fmt.Sprintf("for updates of rank %d, which all adapters of the base share", e.adapters.Rank))
+	e.memory.note("scratch", layers.bytes()+head.bytes(),
+		fmt.Sprintf("for updates of rank %d, which all adapters of the base share", e.adapters.Rank))
 	return e.memory.parts, err
 }
 

@@ -19,7 +19,7 @@ func trained(t *testing.T, opts Options) trinitytest.Trained {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	e.Attach(s)
+	e.attach(s)
 	return trinitytest.Trained{Engine: e, Sampler: s, Targets: true}
 }
 

@@ -36,12 +36,12 @@ type publication struct {
 	hasPublished     bool      // there was an Offer
 	behind           bool      // OptimStep has changed the weights since
 	publishedWeights []float32 // copy of the published weights, valid if behind is set; see Options.KeepPublished
-	updater          Updater
+	updater          updater
 	hasBase          bool // the updater has the frozen base weights
 }
 
-// Updater receives published weights; the engine's sampler is one.
-type Updater interface {
+// updater receives published weights; the engine's sampler is one.
+type updater interface {
 	// Update takes over the weights of a version, or under LoRA the weights of the base. tensor
 	// returns them by their Hugging Face names; Update must not change what it returns.
 	Update(version int64, tensor func(name string) ([]float32, error)) error
@@ -108,8 +108,8 @@ func (e *Engine) Memory() []engine.MemoryPart { return e.memory.parts }
 // Config describes the model.
 func (e *Engine) Config() *model.Config { return e.cfg }
 
-// Attach makes Adopt and LoadState hand their weights to u.
-func (e *Engine) Attach(u Updater) {
+// attach makes Adopt and LoadState hand their weights to u.
+func (e *Engine) attach(u updater) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.updater, e.hasBase = u, false

@@ -219,7 +219,7 @@ func TestScoresOfAHeadAdapterEqualForward(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		e.Attach(s)
+		e.attach(s)
 		if err := publish(t.Context(), e, 1); err != nil {
 			t.Fatal(err)
 		}

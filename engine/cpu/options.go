@@ -26,7 +26,7 @@ type Options struct {
 	// Score replaces the vocabulary projection by a linear map of the last hidden state to one number
 	// without a bias. The engine then trains a reward model, with Streams.Score instead of
 	// log-probabilities. A model without such a head gets one with weights N(0, initializer_range²)
-	// from Seed. Under ForwardOnly the model must have a score head; see OpenRewardModel.
+	// from Seed. Under ForwardOnly the model must have a score head; see openRewardModel.
 	Score bool
 
 	MaxTokens int  // packed tokens of the planned micro-batch; a larger one makes memory grow. 0 means 2048

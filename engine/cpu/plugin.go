@@ -66,9 +66,9 @@ func baseOptions(spec engine.TrainerSpec) (Options, error) {
 
 // OpenScorer implements engine.TrainerOpener.
 func (trainerPlugin) OpenScorer(_ context.Context, spec engine.TrainerSpec) (trinity.Scorer, error) {
-	r, err := OpenRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})
+	r, err := openRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})
 	if err != nil {
-		return nil, err // not a nil *RewardModel, which would be a Scorer
+		return nil, err // not a nil *rewardScorer, which would be a Scorer
 	}
 	return r, nil
 }
@@ -100,13 +100,13 @@ func (e *Engine) openSampler(ctx context.Context, spec engine.SamplerSpec) (trin
 	if err != nil {
 		return nil, err
 	}
-	e.Attach(s)
+	e.attach(s)
 	err = e.Offer(ctx, 0)
 	if err == nil {
 		_, err = e.Adopt(ctx)
 	}
 	if err != nil {
-		e.Attach(nil)
+		e.attach(nil)
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

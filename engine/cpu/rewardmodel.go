@@ -9,28 +9,28 @@ import (
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
-// RewardModel scores whole sequences with a frozen model that has a classification head
+// rewardScorer scores whole sequences with a frozen model that has a classification head
 // (…ForSequenceClassification). It implements trinity.Scorer; concurrent calls run one after
 // another.
-type RewardModel struct{ engine *Engine }
+type rewardScorer struct{ engine *Engine }
 
-// OpenRewardModel opens a reward model. It reads opts.ModelPath, MaxTokens, DType and Pool.
-func OpenRewardModel(opts Options) (*RewardModel, error) {
+// openRewardModel opens a reward model. It reads opts.ModelPath, MaxTokens, DType and Pool.
+func openRewardModel(opts Options) (*rewardScorer, error) {
 	e, err := Open(Options{ModelPath: opts.ModelPath, MaxTokens: opts.MaxTokens, DType: opts.DType, Pool: opts.Pool, ForwardOnly: true, Score: true})
 	if err != nil {
 		return nil, err
 	}
-	return &RewardModel{e}, nil
+	return &rewardScorer{e}, nil
 }
 
 // Labels returns the number of scores that a sequence gets.
-func (r *RewardModel) Labels() int { return r.engine.cfg.NumLabels }
+func (r *rewardScorer) Labels() int { return r.engine.cfg.NumLabels }
 
 // Score returns the scores [Labels] of each sequence at its last token that is not padding, as
 // transformers does for one sequence at a time: without a pad_token_id in config.json it scores the
 // last token, and the first one of a sequence that is all padding. Sequences with a common prefix
 // share its computation.
-func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float32, error) {
+func (r *rewardScorer) Score(ctx context.Context, sequences [][]int32) ([][]float32, error) {
 	e := r.engine
 	states := make([]*trinity.Experience, len(sequences))
 	for i, tokens := range sequences {
@@ -69,4 +69,4 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 }
 
 // Close implements trinity.Scorer.
-func (r *RewardModel) Close() error { return r.engine.Close() }
+func (r *rewardScorer) Close() error { return r.engine.Close() }

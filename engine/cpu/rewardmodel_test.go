@@ -13,9 +13,9 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-func rewardModel(t *testing.T, opts Options) *RewardModel {
+func rewardModel(t *testing.T, opts Options) *rewardScorer {
 	t.Helper()
-	r, err := OpenRewardModel(opts)
+	r, err := openRewardModel(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestRewardModelErrors(t *testing.T) {
 		t.Errorf("a language model as a scorer: %v, %v", s, err)
 	}
 	for want, name := range map[string]string{"no score": "llama", "use it as a critic": "critic"} {
-		if _, err := OpenRewardModel(tiny(name)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := openRewardModel(tiny(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want one with %q", name, err, want)
 		}
 	}

@@ -32,7 +32,7 @@ func TestSampledLogprobsEqualTrainedLogprobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		e.Attach(s)
+		e.attach(s)
 		for version := range int64(2) {
 			if err := publish(ctx, e, version); err != nil {
 				t.Fatal(err)

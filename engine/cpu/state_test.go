@@ -70,7 +70,7 @@ func withRecorder(t *testing.T, opts Options) (*Engine, *recorder) {
 	for _, s := range e.base.slots {
 		r.names = append(r.names, s.name)
 	}
-	e.Attach(r)
+	e.attach(r)
 	return e, r
 }
 

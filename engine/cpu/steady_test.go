@@ -31,7 +31,7 @@ func TestMemoryDoesNotGrowOverAThousandSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	e.Attach(s)
+	e.attach(s)
 	prompts := sequences(t, false)
 	step := func(n int) {
 		if n%5 == 0 {

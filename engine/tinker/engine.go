@@ -112,7 +112,7 @@ func (e *trainer) forward(ctx context.Context, b *trinity.Batch) ([]trinity.Toke
 	}
 	rows := rowsOf(b.Experiences)
 	logprobs, _, err := e.pass(ctx, tinker.Pass{Loss: crossEntropy, ForwardOnly: true}, rows, func(r row) []tinker.Named {
-		return []tinker.Named{weights(make([]float32, r.n))}
+		return []tinker.Named{r.weights(make([]float32, r.columns()*len(r.of.Tokens)))}
 	})
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (e *trainer) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tr
 		return nil, err
 	}
 	_, _, err = e.pass(ctx, tinker.Pass{Loss: crossEntropy}, rows, func(r row) []tinker.Named {
-		return []tinker.Named{weights(r.masked(grads[r.at].Logprob, -1))}
+		return []tinker.Named{r.weights(grads[r.at].Logprob)}
 	})
 	e.pending = e.pending || len(rows) > 0
 	return metrics, err
@@ -171,13 +171,13 @@ func (e *trainer) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tr
 // learnt returns the rows with a derivative other than 0. One that is not finite is an error.
 func learnt(rows []row, grads []trinity.TokenGrads) (kept []row, err error) {
 	for _, r := range rows {
-		some := false
+		some, k := false, r.columns()
 		for t, slope := range grads[r.at].Logprob {
 			if x := float64(slope); math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("tinker: the derivative of the loss at token %d of experience %s is %v: lower the learning rate or check "+
-					"the loss", t, r.of.ID, slope)
+					"the loss", t/k, r.of.ID, slope)
 			}
-			some = some || slope != 0 && r.of.Mask[t]
+			some = some || slope != 0 && r.of.Mask[t/k]
 		}
 		if some {
 			kept = append(kept, r)

@@ -118,7 +118,7 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	}
 	scores := trinity.PromptScores{}
 	if p.ScorePrompt {
-		if scores, err = s.promptScores(reply, len(prompt.Tokens), p.TopLogprobs); err != nil {
+		if scores, err = s.promptScores(reply, len(prompt.Tokens), &p); err != nil {
 			return nil, err
 		}
 	}
@@ -193,6 +193,9 @@ func (s *sampler) request(prompt []int32, p *trinity.SamplingParams) (*tinker.Sa
 	}
 	if p.ScorePrompt {
 		in.TopPromptLogprobs = p.TopLogprobs
+		if last := len(prompt) - 1 - p.ScoreFrom; p.ScoreFrom > 0 && last > 0 {
+			in.PromptLogprobsLast = &last
+		}
 	}
 	stops, isOther := s.stopTokens(p), func(t int32) bool { return !slices.Contains(s.link.cfg.EOS, t) }
 	if p.IgnoreEOS || slices.ContainsFunc(stops, isOther) {
@@ -291,17 +294,22 @@ func rows(top *tinker.Top) [][]trinity.TokenLogprob {
 }
 
 // promptScores returns what a reply says of the prompt.
-func (s *sampler) promptScores(reply *tinker.Samples, n, top int) (scores trinity.PromptScores, err error) {
+func (s *sampler) promptScores(reply *tinker.Samples, n int, p *trinity.SamplingParams) (scores trinity.PromptScores, err error) {
 	if len(reply.PromptLogprobs) != n {
 		return scores, s.wrong("%d log-probabilities of a prompt of %d tokens", len(reply.PromptLogprobs), n)
 	}
 	scores.Logprobs = reply.PromptLogprobs[1:]
-	if top > 0 {
+	before := min(p.ScoreFrom, n-1)
+	for i := range before {
+		scores.Logprobs[i] = float32(math.NaN())
+	}
+	if p.TopLogprobs > 0 {
 		likely := rows(reply.PromptTop)
 		if len(likely) != n {
 			return scores, s.wrong("the most likely tokens at %d places of a prompt of %d tokens", len(likely), n)
 		}
 		scores.TopLogprobs = likely[1:]
+		clear(scores.TopLogprobs[:before])
 	}
 	return scores, nil
 }

@@ -49,7 +49,7 @@ func newBatch(xs []*trinity.Experience, rows int) *batch {
 }
 
 // rows is how many rows the ranks compute at once.
-func (e *Engine) rows() int { return e.worker.ranks / tensorOf(e.spec) }
+func (e *workerModel) rows() int { return e.worker.ranks / tensorOf(e.spec) }
 
 // spread gives each sequence to a rank, the longest first and to the rank with the least tokens. It
 // returns the ranks and the most tokens of one.
@@ -70,7 +70,7 @@ func spread(lengths []int32, ranks int) (rankOf []int32, most int) {
 
 // Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
 // in one row.
-func (e *Engine) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
+func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
 	start, now := 0, piece{}
 	for i := 0; i < len(exps); i += unit {
 		mine := len(now.lengths)
@@ -113,7 +113,7 @@ func (p *piece) fits(rows, most int) bool {
 }
 
 // length returns the number of tokens that the engine computes of an experience that has some.
-func (e *Engine) length(x *trinity.Experience) int {
+func (e *workerModel) length(x *trinity.Experience) int {
 	if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
 		x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
 	}
@@ -121,7 +121,7 @@ func (e *Engine) length(x *trinity.Experience) int {
 }
 
 // compare names the teachers of the sequences, by the models that hold them.
-func (b *batch) compare(teachers map[string]*Engine) error {
+func (b *batch) compare(teachers map[string]*workerModel) error {
 	for _, i := range b.sent {
 		t := teachers[b.all[i].Teacher]
 		if t == nil {

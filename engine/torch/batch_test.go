@@ -33,7 +33,7 @@ func TestCut(t *testing.T) {
 		{1, 1, []int{30, 2, 30}, "[1 1 1]"}, // longer than a row may be
 		{2, 1, []int{0, 0, 9}, "[3]"},
 	} {
-		e := &Engine{worker: &worker{ranks: c.ranks}, spec: engine.TrainerSpec{MicroTokens: 10}}
+		e := &workerModel{worker: &worker{ranks: c.ranks}, spec: engine.TrainerSpec{MicroTokens: 10}}
 		var got []int
 		for _, piece := range e.Cut(of(c.lengths...), c.unit) {
 			got = append(got, len(piece))
@@ -63,7 +63,7 @@ func TestCutSpreadsSeldom(t *testing.T) {
 	for i := range exps {
 		exps[i] = &trinity.Experience{Tokens: make([]int32, 4), Mask: []bool{false, false, false, true}}
 	}
-	e := &Engine{worker: &worker{ranks: 2}, spec: engine.TrainerSpec{MicroTokens: 4 * len(exps)}}
+	e := &workerModel{worker: &worker{ranks: 2}, spec: engine.TrainerSpec{MicroTokens: 4 * len(exps)}}
 	if n := testing.AllocsPerRun(1, func() { e.Cut(exps, 1) }); n > 100 {
 		t.Errorf("%v allocations for a piece of %d experiences: it was spread again and again", n, len(exps))
 	}

@@ -27,9 +27,9 @@ const (
 // torchTypes are the names of number types in PyTorch.
 var torchTypes = map[string]string{f32: "float32", bf16: "bfloat16"}
 
-// Engine is a model of a worker. It implements engine.Publisher, trainer.Cutter and
+// workerModel is a model of a worker. It implements engine.Publisher, trainer.Cutter and
 // trainer.Distiller. Concurrent calls run one after another.
-type Engine struct {
+type workerModel struct {
 	worker  *worker
 	args    *args
 	release func() error // ends the worker if this is its last engine
@@ -39,7 +39,7 @@ type Engine struct {
 
 	mu           sync.Mutex
 	frozen       string // the model that holds the reference weights; "" if there is none or an adapter is trained
-	teachers     map[string]*Engine
+	teachers     map[string]*workerModel
 	closed       bool
 	steps        int64 // optimizer steps done
 	accumulating bool  // ForwardBackward added a gradient since the last OptimStep
@@ -48,14 +48,14 @@ type Engine struct {
 }
 
 var (
-	_ engine.Publisher = (*Engine)(nil)
-	_ engine.Discarder = (*Engine)(nil)
+	_ engine.Publisher = (*workerModel)(nil)
+	_ engine.Discarder = (*workerModel)(nil)
 )
 
 var errClosed = errors.New("torch: the engine is closed")
 
 // load makes the worker load the model, and the frozen reference beside it.
-func (e *Engine) load(ctx context.Context) error {
+func (e *workerModel) load(ctx context.Context) error {
 	a := e.args
 	dir := filepath.Join(e.worker.dir, e.name)
 	f, err := prepare(dir, e.spec)
@@ -116,7 +116,7 @@ func (w *worker) compute(a *args) string {
 
 // open opens a model. The worker first reads a file that is written now: it must see this machine's
 // files.
-func (e *Engine) open(ctx context.Context, name string, m message) error {
+func (e *workerModel) open(ctx context.Context, name string, m message) error {
 	witness, nonce := filepath.Join(e.worker.dir, "witness"), rand.Text()
 	if err := durable.WriteFile(witness, []byte(nonce)); err != nil {
 		return fmt.Errorf("torch: %w", err)
@@ -129,12 +129,12 @@ func (e *Engine) open(ctx context.Context, name string, m message) error {
 }
 
 // do sends a request about this model.
-func (e *Engine) do(ctx context.Context, verb string, m message) (reply, error) {
+func (e *workerModel) do(ctx context.Context, verb string, m message) (reply, error) {
 	return e.ask(ctx, e.name, verb, m)
 }
 
 // ask sends a request about a model of this engine.
-func (e *Engine) ask(ctx context.Context, name, verb string, m message) (reply, error) {
+func (e *workerModel) ask(ctx context.Context, name, verb string, m message) (reply, error) {
 	if e.closed {
 		return reply{}, errClosed
 	}
@@ -149,7 +149,7 @@ func (e *Engine) ask(ctx context.Context, name, verb string, m message) (reply, 
 }
 
 // streams returns the names of the wanted streams. It refuses those that the head does not compute.
-func (e *Engine) streams(want trinity.Streams) ([]string, error) {
+func (e *workerModel) streams(want trinity.Streams) ([]string, error) {
 	critic := e.spec.Head != engine.LogprobHead
 	switch {
 	case critic && (!want.Value || want.Entropy || want.Discriminator || want.Divergence.Kind != ""):
@@ -176,7 +176,7 @@ func (e *Engine) streams(want trinity.Streams) ([]string, error) {
 }
 
 // check refuses batches that cannot be computed.
-func (e *Engine) check(xs []*trinity.Experience) error {
+func (e *workerModel) check(xs []*trinity.Experience) error {
 	for _, x := range xs {
 		if err := x.Check(); err != nil {
 			return fmt.Errorf("torch: %w", err)
@@ -194,7 +194,7 @@ func (e *Engine) check(xs []*trinity.Experience) error {
 }
 
 // forward computes the streams of one micro-batch under a model of this engine.
-func (e *Engine) forward(ctx context.Context, name string, b *batch, want trinity.Streams, meta map[string]any) (
+func (e *workerModel) forward(ctx context.Context, name string, b *batch, want trinity.Streams, meta map[string]any) (
 	stats []trinity.TokenStats, streams []string, answer reply, err error,
 ) {
 	if streams, err = e.streams(want); err != nil {
@@ -220,7 +220,7 @@ func (e *Engine) forward(ctx context.Context, name string, b *batch, want trinit
 }
 
 // Forward implements engine.Trainer.
-func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+func (e *workerModel) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	if want.Score || e.spec.Head == engine.ScoreHead {
 		return e.scores(ctx, b, want)
 	}
@@ -228,7 +228,7 @@ func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Str
 }
 
 // Reference implements engine.Trainer. With an adapter it is the model with the adapter off.
-func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+func (e *workerModel) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
 	switch {
 	case e.spec.LoRA != nil:
 		return e.score(ctx, e.name, b, trinity.Streams{}, true)
@@ -239,7 +239,7 @@ func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.Tok
 }
 
 // score computes the streams of a whole batch under a model of this engine, in micro-batches.
-func (e *Engine) score(ctx context.Context, name string, b *trinity.Batch, want trinity.Streams, reference bool) (
+func (e *workerModel) score(ctx context.Context, name string, b *trinity.Batch, want trinity.Streams, reference bool) (
 	[]trinity.TokenStats, error,
 ) {
 	e.mu.Lock()
@@ -259,7 +259,7 @@ func (e *Engine) score(ctx context.Context, name string, b *trinity.Batch, want 
 }
 
 // SetTeachers implements trainer.Distiller.
-func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
+func (e *workerModel) SetTeachers(teachers map[string]engine.Trainer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -268,9 +268,9 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	if e.spec.Head != engine.LogprobHead {
 		return errors.New("torch: an engine with a value head or a score head has no distribution to compare with a teacher's")
 	}
-	all := map[string]*Engine{}
+	all := map[string]*workerModel{}
 	for _, name := range slices.Sorted(maps.Keys(teachers)) {
-		t, ok := teachers[name].(*Engine)
+		t, ok := teachers[name].(*workerModel)
 		switch {
 		case !ok || t.worker != e.worker:
 			return fmt.Errorf("torch: teacher %q is a %T: this engine compares only with teachers of its own worker", name, teachers[name])
@@ -289,7 +289,7 @@ func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 }
 
 // Close drops the model. The worker ends with its last engine.
-func (e *Engine) Close() error {
+func (e *workerModel) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -300,7 +300,7 @@ func (e *Engine) Close() error {
 }
 
 // drop makes the worker drop the model and the reference beside it, also those that it has not opened.
-func (e *Engine) drop() error {
+func (e *workerModel) drop() error {
 	for _, name := range []string{e.name, e.frozen} {
 		if name != "" {
 			_, _ = e.worker.do(context.Background(), name, drop, message{}) // a worker that has failed ends anyway

@@ -70,7 +70,7 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engi
 	}
 	p.open++
 	p.named++
-	e := &Engine{worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, args: &p.args, release: p.release}
+	e := &workerModel{worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, args: &p.args, release: p.release}
 	if err := e.load(ctx); err != nil {
 		return nil, errors.Join(err, e.drop(), p.giveBack())
 	}

@@ -20,7 +20,7 @@ func TestOfferedVersionStays(t *testing.T) {
 		for name, spec := range map[string]engine.TrainerSpec{"all weights": trained("qwen2"), "adapters": lora} {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				isLoRA := spec.LoRA != nil
-				e := opened(t, onRanks(t, ranks), spec).(*Engine)
+				e := opened(t, onRanks(t, ranks), spec).(*workerModel)
 				if err := e.SavePublished(t.Context(), t.TempDir()); err == nil {
 					t.Error("a version that nobody offered was saved")
 				}
@@ -42,7 +42,7 @@ func TestOfferedVersionStays(t *testing.T) {
 				if err := e.SaveState(t.Context(), dir); err != nil {
 					t.Fatal(err)
 				}
-				again := opened(t, onRanks(t, ranks), spec).(*Engine)
+				again := opened(t, onRanks(t, ranks), spec).(*workerModel)
 				if err := again.LoadState(t.Context(), dir); err != nil {
 					t.Fatal(err)
 				}
@@ -69,7 +69,7 @@ func TestOffload(t *testing.T) {
 			run := func(offload bool) map[string][]float32 {
 				spec, other := trained("qwen2"), tiny("llama")
 				spec.ParamOffload, spec.OptimizerOffload, spec.ReferenceOffload, other.ParamOffload = offload, offload, offload, offload
-				e, teacher := opened(t, onRanks(t, ranks), spec).(*Engine), opened(t, onRanks(t, ranks), other)
+				e, teacher := opened(t, onRanks(t, ranks), spec).(*workerModel), opened(t, onRanks(t, ranks), other)
 				dir, b := t.TempDir(), randomBatch(64)
 				after := func(what string, err error) {
 					if err != nil {
@@ -127,7 +127,7 @@ func TestVersionsAreRounded(t *testing.T) {
 		if isLoRA {
 			spec.LoRA = &engine.LoRASpec{LoraRank: 2, LoraAlpha: 4}
 		}
-		e := opened(t, onRanks(t, 1), spec).(*Engine)
+		e := opened(t, onRanks(t, 1), spec).(*workerModel)
 		step(t, e)
 		if err := e.Offer(t.Context(), 1); err != nil {
 			t.Fatal(err)

@@ -121,7 +121,7 @@ func writeRecorded(t *testing.T, exchanges []exchange) {
 func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 	spec := trained("qwen2")
 	spec.Reference = false
-	teach := func(t *testing.T, e *Engine, p engine.TrainerOpener) {
+	teach := func(t *testing.T, e *workerModel, p engine.TrainerOpener) {
 		t.Helper()
 		b := randomBatch(64)
 		if err := e.SetTeachers(map[string]engine.Trainer{"": opened(t, p, tiny("llama"))}); err != nil {
@@ -151,7 +151,7 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 		exchanges[3].LostOnce, exchanges[5].LostOnce = true, true
 		p := &plugin{args: args{Compute: "auto", HeadRows: 3}}
 		p.worker, p.open = replay(t, exchanges), 1 // the worker is no process to end
-		teach(t, opened(t, p, spec).(*Engine), p)
+		teach(t, opened(t, p, spec).(*workerModel), p)
 	})
 	t.Run("today's", func(t *testing.T) {
 		p := realPlugin(t, map[string]any{"head_rows": 3})
@@ -167,7 +167,7 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		t.Run("", func(t *testing.T) { teach(t, opened(t, p, spec).(*Engine), p) })
+		t.Run("", func(t *testing.T) { teach(t, opened(t, p, spec).(*workerModel), p) })
 		if *record {
 			writeRecorded(t, r.exchanges)
 			return

@@ -10,14 +10,14 @@ import (
 
 // The worker has no scores: a score travels as the value of a dummy token behind the sequence.
 
-func (e *Engine) scoring() experience.Scoring {
+func (e *workerModel) scoring() experience.Scoring {
 	return experience.Scoring{
 		Engine: "torch", Head: e.spec.Head == engine.ScoreHead, Option: "TrainerSpec.Head score", PAD: e.cfg.PAD,
 	}
 }
 
 // scores is Forward of an engine that trains a reward model.
-func (e *Engine) scores(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+func (e *workerModel) scores(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	states, err := e.scoring().States(b.Experiences, want)
 	if err != nil {
 		return nil, err

@@ -8,13 +8,13 @@ import (
 	"github.com/trinity-go/trinity/engine"
 )
 
-var _ engine.WeightSender = (*Engine)(nil)
+var _ engine.WeightSender = (*workerModel)(nil)
 
 // SendsWeights says that the way direct fits.
 func (*plugin) SendsWeights() {}
 
 // Device implements engine.WeightSender.
-func (e *Engine) Device() string { return e.worker.device }
+func (e *workerModel) Device() string { return e.worker.device }
 
 // plan is how the worker has cut the weights into buckets.
 type plan struct {
@@ -24,7 +24,7 @@ type plan struct {
 }
 
 // OpenChannel implements engine.WeightSender. A worker has one channel.
-func (e *Engine) OpenChannel(ctx context.Context, to engine.ChannelSpec) (engine.WeightChannel, error) {
+func (e *workerModel) OpenChannel(ctx context.Context, to engine.ChannelSpec) (engine.WeightChannel, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.keepsVersion(to.Version); err != nil {
@@ -55,7 +55,7 @@ func (e *Engine) OpenChannel(ctx context.Context, to engine.ChannelSpec) (engine
 
 // keepsVersion returns an error if the weights of a version are gone. A server that restarts may ask for them
 // while the next version is published.
-func (e *Engine) keepsVersion(number int64) error {
+func (e *workerModel) keepsVersion(number int64) error {
 	if err := e.keepsPublished(); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) keepsVersion(number int64) error {
 
 // send asks the worker for a stage of the verb. The worker limits its waits itself, so the end of ctx does not end the
 // worker, which would have to train on.
-func (e *Engine) send(ctx context.Context, stage string, meta map[string]any) (reply, error) {
+func (e *workerModel) send(ctx context.Context, stage string, meta map[string]any) (reply, error) {
 	meta["stage"] = stage
 	answer, err := e.do(context.WithoutCancel(ctx), "send", message{meta: meta})
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *Engine) send(ctx context.Context, stage string, meta map[string]any) (r
 
 // weightChannel is the worker's channel to a server.
 type weightChannel struct {
-	engine  *Engine
+	engine  *workerModel
 	spec    engine.ChannelSpec
 	buckets [][]engine.TensorInfo
 	host    string

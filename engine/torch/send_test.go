@@ -81,7 +81,7 @@ func (r *rank) answer() (all map[string][]any) {
 func TestSendsTheOfferedVersion(t *testing.T) {
 	for _, ranks := range []int{1, 2} {
 		p := onRanks(t, ranks)
-		e := opened(t, p, trained("qwen2")).(*Engine)
+		e := opened(t, p, trained("qwen2")).(*workerModel)
 		if _, err := e.OpenChannel(t.Context(), engine.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "no version was published") {
 			t.Errorf("a channel for no version: %v", err)
 		}
@@ -181,7 +181,7 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 		_, _ = w.Write(body)
 	}))
 	t.Cleanup(server.Close)
-	e := &Engine{name: "m", worker: &worker{
+	e := &workerModel{name: "m", worker: &worker{
 		base: server.URL, ranks: 1, timeout: time.Minute, gone: make(chan struct{}), device: "cuda",
 		kill:   func() error { t.Error("the worker is ended"); return nil },
 		client: retry.Client{MayPass: func(int) bool { return false }},

@@ -40,7 +40,7 @@ const (
 )
 
 // Offer implements engine.Publisher. The worker copies the weights only when a step changes them.
-func (e *Engine) Offer(ctx context.Context, number int64) error {
+func (e *workerModel) Offer(ctx context.Context, number int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, err := e.do(ctx, "offer", message{}); err != nil {
@@ -51,7 +51,7 @@ func (e *Engine) Offer(ctx context.Context, number int64) error {
 }
 
 // Adopt implements engine.Publisher. No sampler shares the worker's memory.
-func (e *Engine) Adopt(context.Context) (int64, error) {
+func (e *workerModel) Adopt(context.Context) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -64,7 +64,7 @@ func (e *Engine) Adopt(context.Context) (int64, error) {
 }
 
 // SavePublished implements engine.Publisher.
-func (e *Engine) SavePublished(ctx context.Context, dir string) error {
+func (e *workerModel) SavePublished(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.keepsPublished(); err != nil {
@@ -74,7 +74,7 @@ func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 }
 
 // keepsPublished returns an error if the weights of the last version are gone.
-func (e *Engine) keepsPublished() error {
+func (e *workerModel) keepsPublished() error {
 	switch {
 	case !e.HasPublished:
 		return errors.New("torch: no version was published")
@@ -85,21 +85,21 @@ func (e *Engine) keepsPublished() error {
 }
 
 // SaveModel implements engine.Trainer.
-func (e *Engine) SaveModel(ctx context.Context, dir string) error {
+func (e *workerModel) SaveModel(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.save(ctx, "model", dir, "")
 }
 
 // SaveVersion implements engine.VersionWriter.
-func (e *Engine) SaveVersion(ctx context.Context, dir string) error {
+func (e *workerModel) SaveVersion(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.save(ctx, "model", dir, e.spec.PublishDType)
 }
 
 // save makes the worker write into dir, which it makes if it does not exist, in a number type; "" is float32.
-func (e *Engine) save(ctx context.Context, kind, dir, dtype string) error {
+func (e *workerModel) save(ctx context.Context, kind, dir, dtype string) error {
 	path, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(path, 0o777)
@@ -116,7 +116,7 @@ func (e *Engine) save(ctx context.Context, kind, dir, dtype string) error {
 }
 
 // files makes the worker read or write a directory, which an error names.
-func (e *Engine) files(ctx context.Context, verb, path string, meta map[string]any) error {
+func (e *workerModel) files(ctx context.Context, verb, path string, meta map[string]any) error {
 	meta["dir"] = path
 	if _, err := e.do(ctx, verb, message{meta: meta}); err != nil {
 		return fmt.Errorf("%w (directory %s)", err, path)
@@ -125,7 +125,7 @@ func (e *Engine) files(ctx context.Context, verb, path string, meta map[string]a
 }
 
 // sync brings the files that the worker wrote onto the disk.
-func (e *Engine) sync(dir string) error {
+func (e *workerModel) sync(dir string) error {
 	files, err := os.ReadDir(dir)
 	for _, f := range files {
 		if f.Type().IsRegular() {
@@ -140,7 +140,7 @@ func (e *Engine) sync(dir string) error {
 
 // SaveState implements engine.Trainer. Ranks that divide each matrix have a gradient whole only in a step, so with them
 // SaveState is an error between ForwardBackward and OptimStep.
-func (e *Engine) SaveState(ctx context.Context, dir string) error {
+func (e *workerModel) SaveState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	behind := e.HasPublished && e.behind
@@ -171,7 +171,7 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 }
 
 // optimizer describes what decides which tensors are the optimizer's state.
-func (e *Engine) optimizer() string {
+func (e *workerModel) optimizer() string {
 	if o := e.spec.Optimizer; optimizerOf(o) == engine.SGD && o.Momentum == 0 {
 		return "sgd without momentum"
 	}
@@ -179,7 +179,7 @@ func (e *Engine) optimizer() string {
 }
 
 // LoadState implements engine.Trainer. The state may be of another number of ranks.
-func (e *Engine) LoadState(ctx context.Context, dir string) error {
+func (e *workerModel) LoadState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.spec.Train {
@@ -202,7 +202,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 }
 
 // readState reads the file of a state and checks that a run with these settings wrote it.
-func (e *Engine) readState(dir string) (s state, err error) {
+func (e *workerModel) readState(dir string) (s state, err error) {
 	path := filepath.Join(dir, stateName)
 	text, err := os.ReadFile(path)
 	if err != nil {

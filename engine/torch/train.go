@@ -12,7 +12,7 @@ import (
 
 // ForwardBackward implements engine.Trainer: the worker holds the graph while the loss is computed
 // here.
-func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+func (e *workerModel) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	want := loss.Streams()
@@ -61,7 +61,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 }
 
 // balances reports whether the training loss includes the load-balancing loss.
-func (e *Engine) balances() bool { return e.cfg.Mixture != nil && e.cfg.Mixture.AuxLoss > 0 }
+func (e *workerModel) balances() bool { return e.cfg.Mixture != nil && e.cfg.Mixture.AuxLoss > 0 }
 
 // balance adds the load-balancing loss of a micro-batch, before its coefficient, to the metrics, and the tokens of the
 // step to the request for its gradient.
@@ -78,7 +78,7 @@ func balance(metrics trinity.Metrics, answer reply, whole []*trinity.Experience,
 }
 
 // addLoads adds the load of the experts since the last step to the metrics.
-func (e *Engine) addLoads(metrics trinity.Metrics, answer reply) error {
+func (e *workerModel) addLoads(metrics trinity.Metrics, answer reply) error {
 	if _, routed := answer.file.Metadata["loads"]; !routed || e.cfg.Mixture == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (e *Engine) addLoads(metrics trinity.Metrics, answer reply) error {
 var errNotTrained = errors.New("torch: the engine was opened for forward passes only")
 
 // OptimStep implements engine.Trainer.
-func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
+func (e *workerModel) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.spec.Train {
@@ -125,7 +125,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 }
 
 // Discard implements engine.Discarder.
-func (e *Engine) Discard(ctx context.Context) error {
+func (e *workerModel) Discard(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.spec.Train {

@@ -232,7 +232,7 @@ func TestForeignState(t *testing.T) {
 	if err := theirs.SaveState(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{spec: trained("llama")}
+	e := &workerModel{spec: trained("llama")}
 	if _, err := e.readState(own); err == nil || !strings.Contains(err.Error(), "is of another engine") {
 		t.Errorf("this engine: %v", err)
 	}
@@ -246,7 +246,7 @@ func TestFailureNamesTheDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, stateName), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{worker: w, name: "m", spec: trained("llama")}
+	e := &workerModel{worker: w, name: "m", spec: trained("llama")}
 	for verb, do := range map[string]func(context.Context, string) error{"load": e.LoadState, "save": e.SaveModel} {
 		if err := do(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v; want an error that names %s", verb, err, dir)

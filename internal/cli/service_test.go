@@ -12,7 +12,8 @@ import (
 func TestServiceServes(t *testing.T) {
 	_, errs := interrupted(t, "", "TINKER_API_KEY=tml-local\n", "service", "--dir", filepath.Join(t.TempDir(), "service"),
 		"--addr", "127.0.0.1:0", "--model", "tiny="+filepath.Join(tiny(t), "model"))
-	want := `memory of tiny: each model of rank 32, \d\S+ MiB of this machine\nserves at (http://127.0.0.1:\d+): TINKER_BASE_URL=http://127.0.0.1:\d+ TINKER_API_KEY=tml-local\n`
+	want := `memory of tiny: each model of rank 32, \d\S+ MiB of this machine\n` +
+		`serves at (http://127.0.0.1:\d+): TINKER_BASE_URL=http://127.0.0.1:\d+ TINKER_API_KEY=tml-local\n`
 	if !regexp.MustCompile(want).MatchString(errs) {
 		t.Errorf("it says %q, want %s", errs, want)
 	}
@@ -26,7 +27,7 @@ func TestServiceHasKeys(t *testing.T) {
 	}
 	_, errs := interrupted(t, "", "trinity keys add has printed\n", "service", "--dir", dir,
 		"--addr", "0.0.0.0:0", "--model", "tiny="+filepath.Join(tiny(t), "model"))
-	want := `^serves at (http://[^:]+:\d+): TINKER_BASE_URL=http://[^:]+:\d+ TINKER_API_KEY=KEY, one that trinity keys add has printed\n`
+	want := `(?m)^serves at (http://[^:]+:\d+): TINKER_BASE_URL=http://[^:]+:\d+ TINKER_API_KEY=KEY, one that trinity keys add has printed\n`
 	if !regexp.MustCompile(want).MatchString(errs) {
 		t.Errorf("it says %q, want %s", errs, want)
 	}

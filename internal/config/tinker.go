@@ -57,7 +57,8 @@ func settleTinker(r report, engines *Engines, explorer *Explorer, model *Model, 
 		return
 	}
 	adapter := []Lora{{LoraDtype: "auto", LoRASpec: engine.LoRASpec{
-		LoraRank: t.Rank, LoraAlpha: tinkerAlpha, TargetModules: tinker.Modules(t.TrainMlp, t.TrainAttn, t.TrainUnembed), BaseModelName: cmp.Or(t.BaseModel, model.ModelPath),
+		LoraRank: t.Rank, LoraAlpha: tinkerAlpha, TargetModules: tinker.Modules(t.TrainMlp, t.TrainAttn, t.TrainUnembed),
+		BaseModelName: cmp.Or(t.BaseModel, model.ModelPath),
 	}}}
 	if len(model.LoraConfigs) > 0 && !reflect.DeepEqual(model.LoraConfigs, adapter) {
 		r.fail("model.lora_configs", "the adapter of a service is described by model.tinker", "leave it out, and set model.tinker.rank")

@@ -10,6 +10,7 @@ import (
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
 // adapters opens trainers of the adapters of a model: tenants of one base, or engines of their own where the engine shares none.
@@ -101,7 +102,7 @@ const usualRank = 32
 
 // describe says what a model takes: its parts, and a further adapter of the usual rank.
 func (a *adapters) describe(name string, shared []engine.MemoryPart, say func(string)) error {
-	each, err := a.plan(&engine.LoRASpec{LoraRank: usualRank, LoraAlpha: usualRank, TargetModules: engine.Names{"all-linear"}})
+	each, err := a.plan(&engine.LoRASpec{LoraRank: usualRank, LoraAlpha: usualRank, TargetModules: tinker.Modules(true, true, true)})
 	if err != nil {
 		return err
 	}

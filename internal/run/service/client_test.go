@@ -138,7 +138,7 @@ func open(t *testing.T, address string, change func(*engine.TrainerSpec)) trinit
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.(io.Closer).Close() })
-	return trinitytest.Trained{Engine: e, Sampler: s, Targets: true, Plain: address != ""}
+	return trinitytest.Trained{Engine: e, Sampler: s, Targets: true, Plain: address != "", Remote: address != ""}
 }
 
 // letters decodes each token as a letter.
@@ -157,7 +157,7 @@ func TestServiceIsAnEngine(t *testing.T) {
 
 func TestServiceIsASampler(t *testing.T) {
 	address := serve(t, nil)
-	trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: vocab}, func(t *testing.T) trinity.Sampler {
+	trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: vocab, Unbiased: true}, func(t *testing.T) trinity.Sampler {
 		return open(t, address, nil).Sampler
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -78,5 +79,63 @@ func TestCheckpointsLeaveGradientsOut(t *testing.T) {
 	}
 	if a, b := after(load(2, pending), 1), after(load(3, clean), 1); a != b {
 		t.Errorf("the checkpoint with a gradient that no step had used gives %s, the one before the passes %s", a, b)
+	}
+}
+
+// A model made of a checkpoint goes on with the same bits.
+func TestCheckpoints(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	c.send(request(id, 1, "cross_entropy", first))
+	c.must(c.step(id, 2))
+	save := func(seq int, more object) object {
+		in := object{"model_id": id, "path": "one", "seq_id": seq, "overwrite": false, "type": "save_weights"}
+		for k, v := range more {
+			in[k] = v
+		}
+		return c.call("save_weights", in)
+	}
+	path := c.must(save(3, nil))["path"].(string)
+	if path != "tinker://"+id+"/weights/one" {
+		t.Error(path)
+	}
+	if _, failed := c.result(save(4, nil)); !strings.HasPrefix(failed, "there is a checkpoint "+path) {
+		t.Error(failed)
+	}
+	c.must(save(5, object{"overwrite": true}))
+	if _, failed := c.result(save(6, object{"path": "../x"})); !strings.HasPrefix(failed, `the name "../x" of a checkpoint`) {
+		t.Error(failed)
+	}
+	load := func(number int, optimizer bool) object {
+		in := object{"session_id": c.session, "model_seq_id": number, "path": path, "optimizer": optimizer, "type": "load_weights"}
+		made := c.call("load_weights", in)
+		c.must(made)
+		return made
+	}
+	made, fresh := load(1, true), load(2, false)
+	var after []string
+	for _, m := range []struct {
+		id  string
+		seq int32
+	}{{id, 7}, {made["model_id"].(string), 1}, {fresh["model_id"].(string), 1}} {
+		c.send(request(m.id, m.seq, "cross_entropy", second))
+		c.must(c.step(m.id, m.seq+1))
+		lps, _ := c.output(c.send(request(m.id, m.seq+2, "cross_entropy", first)))
+		after = append(after, fmt.Sprint(lps))
+	}
+	if after[0] != after[1] || after[0] == after[2] {
+		t.Errorf("straight %s, from the checkpoint %s, without the optimizer %s", after[0], after[1], after[2])
+	}
+	c.must(c.call("load_weights", object{"model_id": id, "seq_id": 10, "path": path, "optimizer": true, "type": "load_weights"}))
+	lost := c.call("load_weights", object{"model_id": id, "seq_id": 11, "path": "tinker://x/weights/y", "optimizer": true})
+	if _, failed := c.result(lost); failed != "there is no checkpoint tinker://x/weights/y" {
+		t.Error(failed)
+	}
+	info := c.call("weights_info", object{"tinker_path": path})
+	if info["base_model"] != "tiny" || info["lora_rank"] != 2.0 || info["is_lora"] != true || info["train_unembed"] != true {
+		t.Errorf("%v", info)
+	}
+	if s := c.sampled(object{"model_path": path}); len(s.Sequences) != 1 {
+		t.Errorf("%+v", s)
 	}
 }

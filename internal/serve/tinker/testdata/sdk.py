@@ -14,9 +14,13 @@ warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
 import tinker  # noqa: E402
-import torch  # noqa: E402
 from tinker import types  # noqa: E402
 from tinker.lib.public_interfaces import AdminClient  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None  # losses of one's own are not tried then
 
 BASE, NAMES = "tiny", itertools.count()
 service = tinker.ServiceClient(project_id="project")
@@ -38,7 +42,7 @@ def sampler_path() -> str:
 
 
 def datum() -> types.Datum:
-    inputs = {"target_tokens": torch.tensor([2, 3, 4, 5]), "weights": torch.ones(4)}
+    inputs = {"target_tokens": [2, 3, 4, 5], "weights": [1.0] * 4}
     return types.Datum(model_input=PROMPT, loss_fn_inputs=inputs)
 
 
@@ -175,7 +179,10 @@ def main() -> None:
                 sys.exit(f"no case for {client.__name__}.{name}")
             if name == "close" and client is tinker.ServiceClient:
                 continue  # below: it ends what the others need
-            line = {"client": client.__name__, "method": name, "refused": ""}
+            line = {"client": client.__name__, "method": name, "refused": "", "untried": torch is None and "custom" in name}
+            if line["untried"]:
+                print(json.dumps(line), flush=True)
+                continue
             try:
                 given = case()
                 method = getattr(CLIENTS[client], name)
