@@ -14,7 +14,7 @@ type future struct {
 	owner   string
 	body    [sha256.Size]byte // of the call, which a client may send again
 	reply   tinker.Submitted
-	waits   func() string // for what; nil once it is computed
+	waits   func() string // for what; "" if it is computed. nil waits for nothing
 	done    chan struct{} // closed when there is a result
 	result  any           // encoded, or what becomes JSON
 	begun   chan struct{} // closed when it is acknowledged or refused

@@ -45,6 +45,7 @@ type record struct {
 	Sum    []byte  `json:"sum,omitempty"`     // of result: SHA-256 of the body of its request
 	Form   string  `json:"form,omitempty"`    // of result
 	NotRun bool    `json:"not_run,omitempty"` // of result: the request failed because another did not come
+	Until  int32   `json:"until,omitempty"`   // of gap: requests below it have failed, or have not come either
 
 	payload []byte
 }

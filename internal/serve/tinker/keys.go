@@ -149,6 +149,7 @@ func (r *keyring) refresh() {
 	keys, err := ReadKeys(r.dir)
 	if err != nil {
 		r.say(err.Error() + "; the keys that were read before count")
+		r.wants = true // a service that began with them has none
 		return
 	}
 	r.keys, r.wants = keys, r.wants || len(keys) > 0

@@ -214,7 +214,8 @@ func (s *Server) alone(ctx context.Context, m *model, do func() error) (err erro
 	if err = do(); m.turn.spent == before {
 		m.turn.charge(leastCharge)
 	}
-	if ctx.Err() != nil || !m.isReady() { // or else it waits for its next turn from now on
+	// Or else it waits for its next turn from now on. Whoever waits for memory lets others compute.
+	if ctx.Err() != nil || !m.isReady() || errors.As(err, new(*noRoom)) {
 		m.turn.leave()
 		m.turn = nil
 	}

@@ -105,6 +105,9 @@ func (s *Server) clear(x *session) {
 func (s *Server) begin(m *model, call string, body []byte) error {
 	s.mu.Lock()
 	err := s.keys.limits(m.session.owner).hasRoom(s.models)
+	if s.models[m.id] != nil { // its answer was fetched more than an hour ago
+		err = conflict("the model %s is there already: another one needs another model_seq_id", m.id)
+	}
 	if err == nil {
 		s.models[m.id] = m
 		m.session.models++

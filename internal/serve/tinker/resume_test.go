@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
 // again stops the server and starts another one with its directory.
@@ -135,6 +138,57 @@ func TestModelsMakeRoomForOneAnother(t *testing.T) {
 	}
 }
 
+// Who waits for memory lets others compute, also if its next request has come.
+func TestWaitingForMemoryTakesNoTurn(t *testing.T) {
+	c := serve(t, nil)
+	m := &model{id: "m", session: &session{}, next: 1, held: map[int32]*job{1: {}}}
+	err := c.server.alone(t.Context(), m, func() error { return &noRoom{errors.New("full")} })
+	if m.turn != nil || c.server.train.free != 1 || err == nil {
+		t.Errorf("%v, %v, %d", err, m.turn, c.server.train.free)
+	}
+}
+
+// The data of a request go with it, though its result stays for an hour.
+func TestResultsDoNotHoldRequests(t *testing.T) {
+	c := serve(t, nil)
+	m := &model{id: "m", wake: make(chan struct{}, 1), held: map[int32]*job{}}
+	f := newFuture("", "m:5", [32]byte{}, tinker.Submitted{})
+	freed := make(chan struct{})
+	func() {
+		of := &call{seq: 5}
+		runtime.AddCleanup(of, func(freed chan struct{}) { close(freed) }, freed)
+		m.take(c.server, &job{call: of, f: f})
+		clear(m.held)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		select {
+		case <-freed:
+			runtime.KeepAlive(f)
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the request is still in memory")
+		}
+	}
+}
+
+// A model whose answer was forgotten is not made anew beside itself.
+func TestAModelIsMadeOnce(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	c.server.mu.Lock()
+	delete(c.server.futures, futureID(id, 0))
+	c.server.mu.Unlock()
+	status, out := c.do("POST", "create_model", object{
+		"session_id": c.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}})
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("%d, %v", status, out)
+	}
+	c.output(c.send(request(id, 1, "cross_entropy", first)))
+}
+
 // A service goes on with what the one before it has left: sessions, samplers, models, and requests without a result.
 func TestResume(t *testing.T) {
 	c := serve(t, nil)
@@ -226,6 +280,37 @@ func TestAGapLastsAcrossARestart(t *testing.T) {
 	}
 	c.output(c.send(request(id, 4, "cross_entropy", first)))
 	c.must(c.step(id, 5))
+}
+
+// A gap of several requests, with others between, does not end the model.
+func TestAWideGapLastsAcrossARestart(t *testing.T) {
+	var outputs [2]string
+	for i := range outputs {
+		c := serve(t, func(o *Options) { o.Gap = 50 * time.Millisecond })
+		id := c.model(0)
+		c.output(c.send(request(id, 1, "cross_entropy", first)))
+		c.must(c.step(id, 2))
+		far := int32(1 << 30)
+		waiting := []object{c.step(id, 5), c.send(request(id, 7, "cross_entropy", first)), c.step(id, far)}
+		for _, reply := range waiting {
+			if _, failed := c.result(reply); !strings.Contains(failed, "seq_id 3 of "+id+" has not come") {
+				t.Fatal(failed)
+			}
+		}
+		if i == 1 {
+			c = c.again(nil)
+		}
+		message, failed := c.result(c.step(id, far+1))
+		if !strings.HasPrefix(failed, "the gradient is not whole: seq_id 3 has not come") {
+			t.Fatal(failed)
+		}
+		outputs[i] = string(message)
+		message, failed = c.result(c.send(request(id, far+2, "cross_entropy", first)))
+		outputs[i] += string(message) + failed
+	}
+	if outputs[0] != outputs[1] {
+		t.Errorf("without a restart %q, after one %q", outputs[0], outputs[1])
+	}
 }
 
 // A damaged model is told in a line that names the file. Its files stay, and others go on.

@@ -37,6 +37,11 @@ func (s *Server) addSampler(x *sampler) {
 	if before := s.samplers[x.id]; before != nil { // a request came again
 		before.close()
 	}
+	if s.sessions[sessionOf(x.id)] == nil { // it has ended meanwhile, and nothing else would close the sampler
+		delete(s.samplers, x.id)
+		x.close()
+		return
+	}
 	s.samplers[x.id] = x
 }
 
@@ -134,7 +139,11 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	for i := range in.NumSamples {
 		reply.SampleSequenceIDs = append(reply.SampleSequenceIDs, fmt.Sprintf("%s:%d", id, i))
 	}
-	return s.submit(owner, id, body, reply, func(f *future) error {
+	closing := func() {}
+	if in.SamplingSessionID == "" {
+		closing = x.close
+	}
+	submitted, err := s.submit(owner, id, body, reply, func(f *future) error {
 		if err := x.hasRoom(in.NumSamples); err != nil {
 			return err
 		}
@@ -142,17 +151,21 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
 			samples, err := x.sample(ctx, &in)
-			if in.SamplingSessionID == "" {
-				x.close()
-			}
+			closing()
 			switch {
 			case err == nil:
 				f.finish(encoded(samples.Encode()), nil)
-			case ctx.Err() == nil || of.hasEnded():
+			case of.hasEnded():
+				f.finish(nil, errors.New("its session has ended"))
+			case ctx.Err() == nil:
 				f.finish(nil, err)
 			} // else the service stops, and the client asks the next one
 		})
 	})
+	if err != nil {
+		closing()
+	}
+	return submitted, err
 }
 
 // maxWaiting bounds the sequences of a key that wait for the sampler of a base.

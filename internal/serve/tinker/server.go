@@ -108,7 +108,7 @@ func New(o Options) (*Server, error) {
 	s.train, s.keys.account = newQueue(a, 1), a
 	for _, b := range o.Bases {
 		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
-		b.shelf = shelf{loader: b.Sampler, idle: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}
+		b.shelf = shelf{loader: b.Sampler, stays: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.all.bases[b.Name] = b
 		s.Words().serve(b)
 	}

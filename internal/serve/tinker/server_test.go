@@ -421,15 +421,22 @@ func TestSessionsEnd(t *testing.T) {
 		"model_id": id, "seq_id": 1, "sampling_session_seq_id": 0, "kind": "snapshot", "type": "save_weights_for_sampler",
 	}))
 	c.sampled(object{"sampling_session_id": saved["sampling_session_id"], "seq_id": 0})
-	waits := c.step(id, 3)
+	b := server.all.bases["tiny"]
+	full := b.queue.ask("other", "other", b.queue.room)
+	waits := []object{c.step(id, 3), c.call("asample", object{
+		"sampling_session_id": saved["sampling_session_id"], "seq_id": 1, "prompt": encodedText(first), "sampling_params": object{},
+	})}
 	c.post("sessions/"+c.session+"/finish", "application/json", nil)
-	if _, failed := c.result(waits); !strings.Contains(failed, "its session has ended") {
-		t.Error(failed)
+	for _, reply := range waits {
+		if _, failed := c.result(reply); !strings.Contains(failed, "its session has ended") {
+			t.Error(failed)
+		}
 	}
+	full.leave()
+	server.addSampler(&sampler{id: c.session + ":sample:1", base: b}) // that a call has begun to make before
 	if status, out := c.post("session_heartbeat", "application/json", []byte(`{"session_id":"`+c.session+`"}`)); status != http.StatusGone {
 		t.Errorf("%d, %s", status, out)
 	}
-	b := server.all.bases["tiny"]
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		server.mu.Lock()
 		left := len(server.models) + len(server.samplers) + len(server.sessions)
@@ -527,6 +534,14 @@ func TestShelf(t *testing.T) {
 	loaded := loader.Adapters()
 	if !slices.Equal(names, []string{"a<nil>", "b<nil>"}) || len(loaded) != maxLoaded || slices.Contains(loaded, "3") {
 		t.Errorf("%v, %v", names, loaded)
+	}
+	for i, leave := range leaves {
+		if i != 3 && i != 5 {
+			leave()
+		}
+	}
+	if n := len(loader.Adapters()); n != maxIdle+2 {
+		t.Errorf("a and b are in use, and %d are loaded", n)
 	}
 }
 

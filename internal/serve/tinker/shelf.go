@@ -12,7 +12,7 @@ import (
 // shelf keeps the adapters of a sampler: the most recently used ones are loaded.
 type shelf struct {
 	loader engine.AdapterLoader
-	idle   time.Duration // for which an adapter with a name stays that nobody uses
+	stays  time.Duration // for which an adapter with a name stays that nobody uses
 
 	mu     sync.Mutex
 	freed  chan struct{} // closed and replaced when there may be room
@@ -31,8 +31,9 @@ type adapter struct {
 	used      time.Time
 }
 
-// maxLoaded is how many adapters the embedded sampler holds.
-const maxLoaded = 64
+// maxLoaded is how many adapters the embedded sampler holds. maxIdle bounds those that nobody samples from: a loop begins a
+// session each step, and 64 adapters of rank 32 take gigabytes.
+const maxLoaded, maxIdle = 64, 16
 
 // add names a directory. hasName says that it is a checkpoint with a name.
 func (s *shelf) add(name, dir string, hasName bool) *adapter {
@@ -56,13 +57,12 @@ func (s *shelf) drop(ctx context.Context, a *adapter) {
 
 // release forgets an adapter that nobody uses or will use. The mutex is held.
 func (s *shelf) release(ctx context.Context, a *adapter) {
-	if a.sessions > 0 || a.users > 0 || a.hasName && a.isLoaded && time.Since(a.used) < s.idle {
+	if a.sessions > 0 || a.users > 0 || a.hasName && a.isLoaded && time.Since(a.used) < s.stays {
 		return
 	}
 	delete(s.all, a.name)
-	if a.isLoaded && s.loader.DropAdapter(ctx, a.name) == nil {
-		a.isLoaded = false
-		s.loaded--
+	if a.isLoaded {
+		_ = s.unload(ctx, a)
 	}
 	close(s.freed)
 	s.freed = make(chan struct{})
@@ -106,7 +106,38 @@ func (s *shelf) leave(ctx context.Context, a *adapter) {
 	a.used = time.Now()
 	close(s.freed)
 	s.freed = make(chan struct{})
-	s.release(context.WithoutCancel(ctx), a)
+	ctx = context.WithoutCancel(ctx)
+	s.release(ctx, a)
+	if oldest, n := s.idle(); n > maxIdle {
+		_ = s.unload(ctx, oldest)
+	}
+}
+
+// idle returns how many adapters are loaded that nobody uses, and the one that was not used for the longest time. The mutex is held.
+func (s *shelf) idle() (oldest *adapter, n int) {
+	for _, a := range s.all {
+		if !a.isLoaded || a.users > 0 {
+			continue
+		}
+		n++
+		if oldest == nil || a.used.Before(oldest.used) {
+			oldest = a
+		}
+	}
+	return oldest, n
+}
+
+// unload takes an adapter out of the sampler. The mutex is held.
+func (s *shelf) unload(ctx context.Context, a *adapter) error {
+	if err := s.loader.DropAdapter(ctx, a.name); err != nil {
+		return err
+	}
+	a.isLoaded = false
+	s.loaded--
+	if a.sessions == 0 {
+		delete(s.all, a.name)
+	}
+	return nil
 }
 
 // load loads an adapter and counts its caller as a user. If all others are in use, it returns a channel that is closed
@@ -119,21 +150,13 @@ func (s *shelf) load(ctx context.Context, a *adapter) (freed <-chan struct{}, er
 		return nil, nil
 	}
 	if s.loaded == maxLoaded {
-		var oldest *adapter
-		for _, other := range s.all {
-			if other.isLoaded && other.users == 0 && (oldest == nil || other.used.Before(oldest.used)) {
-				oldest = other
-			}
-		}
+		oldest, _ := s.idle()
 		if oldest == nil {
 			return s.freed, nil
 		}
-		if err := s.loader.DropAdapter(ctx, oldest.name); err != nil {
+		if err := s.unload(ctx, oldest); err != nil {
 			return nil, &ownError{err}
 		}
-		oldest.isLoaded = false
-		s.loaded--
-		s.release(ctx, oldest)
 	}
 	s.last++
 	if err := s.loader.LoadAdapter(ctx, a.name, a.dir, s.last); err != nil {

@@ -240,7 +240,7 @@ func TestTokensOfAStreamThatEndsEarlyCount(t *testing.T) {
 // An adapter that has a name stays for a while when nobody uses it, and leaves for one that is wanted.
 func TestNamedAdaptersStay(t *testing.T) {
 	loader := &counting{}
-	s := &shelf{loader: loader, freed: make(chan struct{}), idle: time.Hour, all: map[string]*adapter{}}
+	s := &shelf{loader: loader, freed: make(chan struct{}), stays: time.Hour, all: map[string]*adapter{}}
 	once := func(name string, hasName bool) {
 		a := s.add(name, "dir", hasName)
 		_, leave, err := s.use(t.Context(), a)
@@ -258,10 +258,10 @@ func TestNamedAdaptersStay(t *testing.T) {
 	for i := range maxLoaded {
 		once(string(rune('A'+i)), true)
 	}
-	if len(loader.names) != maxLoaded || slices.Contains(loader.names, "named") || len(s.all) != maxLoaded || s.loaded != maxLoaded {
+	if len(loader.names) != maxIdle || slices.Contains(loader.names, "named") || len(s.all) != maxIdle || s.loaded != maxIdle {
 		t.Errorf("%d are loaded of %d, of which the shelf knows %d", s.loaded, len(loader.names), len(s.all))
 	}
-	s.idle = 0
+	s.stays = 0
 	s.sweep(t.Context())
 	if len(loader.names) != 0 || len(s.all) != 0 || s.loaded != 0 {
 		t.Errorf("the sampler still holds %v", loader.names)
