@@ -106,22 +106,26 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // handler returns the handler of all APIs.
 func handler(server *tinker.Server, keep time.Duration) http.Handler {
-	refuse := func(w http.ResponseWriter, path string, status int, err error) {
-		p := &openai.Problem{Status: status, Code: "forbidden", Message: err.Error()}
-		if status == http.StatusUnauthorized {
-			p.Code = "invalid_api_key"
-		}
-		gateway.Fail(w, path, p)
+	words := gateway.ServedBy(server.Words(), keep)
+	at := func(path string) http.Handler {
+		guarded := server.Guard(words, func(w http.ResponseWriter, status int, err error) {
+			p := &openai.Problem{Status: status, Code: "forbidden", Message: err.Error()}
+			if status == http.StatusUnauthorized {
+				p.Code = "invalid_api_key"
+			}
+			gateway.Fail(w, path, p)
+		})
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tinker.WordsTime + time.Minute)) // else it has the shell's
+			guarded.ServeHTTP(w, r)
+		})
 	}
-	words := server.Words().Guarded(gateway.ServedBy(server.Words(), keep), refuse)
-	patient := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tinker.WordsTime + time.Minute)) // else it has the shell's
-		words.ServeHTTP(w, r)
-	})
 	mux := http.NewServeMux()
 	mux.Handle("/", server.Handler())
-	mux.Handle("/v1/", patient)
-	mux.Handle(hosted+"/v1/", http.StripPrefix(hosted, patient))
+	for _, path := range []string{"/v1/", "/v1/messages", "/v1/messages/"} { // the last two refuse as Anthropic does
+		mux.Handle(path, at(path))
+		mux.Handle(hosted+path, http.StripPrefix(hosted, at(path)))
+	}
 	return mux
 }
 

@@ -198,22 +198,17 @@ func (r *keyring) limits(name string) Key {
 	return Key{Name: name}
 }
 
-// refusal refuses a request. It knows the path of one without a key alone.
-type refusal = func(w http.ResponseWriter, path string, status int, err error)
-
-// guarded passes the requests of clients with a key on to the handler of an API, and refuses others. Without keys, clients of
-// this machine need none.
-func (r *keyring) guarded(api http.Handler, name string, refuse refusal) http.Handler {
-	forbid := func(w http.ResponseWriter, status int, err error) { refuse(w, "", status, err) }
-	local, keyed := web.Guard(api, "", forbid), web.Guard(api, keysName, forbid)
+// guard lets clients pass that have a key. Without keys, clients of this machine need none.
+func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
+	local, keyed := web.Guard(next, "", refuse), web.Guard(next, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		owner, ok := r.owner(q)
 		switch {
 		case ok:
-			r.account.count(owner, requests(name), 1)
+			r.account.count(owner, requestTo(q.URL.Path), 1)
 			q = q.WithContext(context.WithValue(q.Context(), ownerKey{}, owner))
 		case !strings.HasPrefix(q.URL.Path, archivePath): // links are signed
-			refuse(w, q.URL.Path, http.StatusUnauthorized,
+			refuse(w, http.StatusUnauthorized,
 				errors.New("the key is unknown: send one of the service, as X-API-Key or Bearer (TINKER_API_KEY)"))
 			return
 		}

@@ -27,8 +27,13 @@ var helps = map[string]string{
 	waitingGauge: "Requests of a key that wait for others.",
 }
 
-// requests counts the requests of an API.
-func requests(api string) work { return work{requestGauge, "api", api} }
+// requestTo counts a request by the API to which its path belongs.
+func requestTo(path string) work {
+	if strings.HasPrefix(path, "/v1/") {
+		return work{requestGauge, "api", "/v1"}
+	}
+	return work{requestGauge, "api", "/api/v1"}
+}
 
 func tokensOf(kind string) work { return work{tokenGauge, "kind", kind} }
 
@@ -66,7 +71,7 @@ type usage struct{ server *Server }
 // metrics answers Prometheus. A key sees its own numbers. Who sends no key, or TRINITY_TOKEN, sees those of all keys.
 func (u *usage) metrics(w http.ResponseWriter, r *http.Request) {
 	s := u.server
-	all, asks := s.train.account.usage(), ownerOf(r.Context())
+	all, asks := s.train.account.usage(), Owner(r.Context())
 	set := func(key string, what work, n int) {
 		if all[key] == nil {
 			all[key] = map[work]int64{}

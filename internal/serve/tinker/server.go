@@ -219,7 +219,7 @@ func (s *Server) Handler() http.Handler {
 		"forward_backward": callPass, "optim_step": callStep,
 		"save_weights": callSave, "save_weights_for_sampler": callSave, "save_weights_external": callSave,
 	} {
-		call(path, func(ctx context.Context, body []byte) (any, error) { return s.order(ownerOf(ctx), name, body) })
+		call(path, func(ctx context.Context, body []byte) (any, error) { return s.order(Owner(ctx), name, body) })
 	}
 	call("load_weights", s.loadWeights)
 	call("create_sampling_session", s.createSampler)
@@ -237,7 +237,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	guarded := s.keys.guarded(mux, "/api/v1", func(w http.ResponseWriter, _ string, status int, err error) {
+	guarded := s.Guard(mux, func(w http.ResponseWriter, status int, err error) {
 		answer(w, nil, &problem{status: status, text: err.Error()})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -248,6 +248,14 @@ func (s *Server) Handler() http.Handler {
 		guarded.ServeHTTP(w, r)
 	})
 }
+
+// Guard lets clients pass whose key the service knows, and tells next who they are: [Owner]. refuse writes a refusal.
+func (s *Server) Guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
+	return s.keys.guard(next, refuse)
+}
+
+// Disk returns how many bytes the key of an owner may have; 0 is no limit.
+func (s *Server) Disk(owner string) int64 { return s.keys.limits(owner).Disk }
 
 // bodyOf returns the body of a request, decompressed.
 func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {

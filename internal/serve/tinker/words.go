@@ -28,11 +28,6 @@ const maxAsking = 1 << 16
 // Words returns what answers requests in words.
 func (s *Server) Words() *Words { return &Words{s} }
 
-// Guarded passes requests with a key of the service on to a handler of requests in words, and refuses others.
-func (w *Words) Guarded(api http.Handler, refuse refusal) http.Handler {
-	return w.server.keys.guarded(api, "/v1", refuse)
-}
-
 // serve makes the server of a base that has a renderer.
 func (w *Words) serve(b *Base) {
 	if b.Text == nil {
@@ -42,7 +37,7 @@ func (w *Words) serve(b *Base) {
 	b.words = &openai.Server{
 		Name: b.Name, Renderer: b.Text, VocabSize: b.Vocab, Timeout: WordsTime, Waiting: maxAsking, Say: s.opts.Say,
 		Model: func(r *http.Request, _ []byte, name string) (openai.Model, error) {
-			x := &asked{server: s, owner: ownerOf(r.Context()), base: b, name: b.Name}
+			x := &asked{server: s, owner: Owner(r.Context()), base: b, name: b.Name}
 			if strings.HasPrefix(name, wire.Scheme) {
 				if _, err := s.all.store.readable(x.owner, name); err != nil {
 					return nil, inWords(err)
@@ -70,7 +65,7 @@ func (w *Words) Servers() (all []*openai.Server) {
 func (w *Words) Of(r *http.Request, name string) (*openai.Server, error) {
 	s, of := w.server, name
 	if strings.HasPrefix(name, wire.Scheme) {
-		c, err := s.all.store.readable(ownerOf(r.Context()), name)
+		c, err := s.all.store.readable(Owner(r.Context()), name)
 		if err != nil {
 			return nil, inWords(err)
 		}
@@ -94,7 +89,7 @@ func (w *Words) Names(r *http.Request) (names []string) {
 	for _, api := range w.Servers() {
 		names = append(names, api.Name)
 	}
-	for _, c := range w.server.all.store.named(ownerOf(r.Context()), false) {
+	for _, c := range w.server.all.store.named(Owner(r.Context()), false) {
 		if b := w.server.all.bases[c.BaseModel]; b != nil && b.words != nil {
 			names = append(names, c.path.String())
 		}
@@ -103,7 +98,7 @@ func (w *Words) Names(r *http.Request) (names []string) {
 }
 
 // Owner returns the name of the key of a request.
-func (w *Words) Owner(r *http.Request) string { return ownerOf(r.Context()) }
+func (w *Words) Owner(r *http.Request) string { return Owner(r.Context()) }
 
 func notServed(format string, args ...any) *openai.Problem {
 	return &openai.Problem{

@@ -34,7 +34,7 @@ func worded(t *testing.T, dir string) (c *client, words *httptest.Server) {
 	for _, api := range w.Servers() {
 		apis[api.Name] = api.Endpoints()
 	}
-	words = httptest.NewServer(w.Guarded(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+	words = httptest.NewServer(c.server.Guard(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		var asked struct{ Model string }
 		data, _ := io.ReadAll(r.Body)
 		_ = json.Unmarshal(data, &asked)
@@ -45,7 +45,7 @@ func worded(t *testing.T, dir string) (c *client, words *httptest.Server) {
 			return
 		}
 		apis[api.Name].ServeHTTP(out, r)
-	}), func(w http.ResponseWriter, _ string, status int, err error) { http.Error(w, err.Error(), status) }))
+	}), func(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }))
 	t.Cleanup(words.Close)
 	return c, words
 }
