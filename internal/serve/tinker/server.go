@@ -224,7 +224,7 @@ func (s *Server) Handler() http.Handler {
 	call("load_weights", s.loadWeights)
 	call("create_sampling_session", s.createSampler)
 	call("asample", s.sample)
-	call("weights_info", s.weightsInfo)
+	call("weights_info", s.all.weightsInfo)
 	call("retrieve_future", s.retrieve)
 	s.manage(mux)
 	for path, tell := range map[string]func() any{
