@@ -13,6 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anthropics/anthropic-sdk-go"
+	also "github.com/anthropics/anthropic-sdk-go/option"
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run/service"
 	server "github.com/trinity-go/trinity/internal/serve/tinker"
@@ -150,6 +155,47 @@ func TestOnePortAnswersAllAPIs(t *testing.T) {
 		if err != nil || resp.StatusCode != c.status || !strings.Contains(string(text), c.want) {
 			t.Errorf("%s %s: %d %s, want %d %s", c.key, c.path, resp.StatusCode, text, c.status, c.want)
 		}
+	}
+}
+
+// Clients in Go name a checkpoint as their model, at the place of the hosted service, too.
+func TestGoClientsTalkToAService(t *testing.T) {
+	dir := t.TempDir()
+	key, err := server.AddKey(t.Context(), dir, server.Key{Name: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := run(t, dir)
+	path := save(t, address, key)
+	client := sdk.NewClient(option.WithBaseURL(address+"/oai/api/v1"), option.WithAPIKey(key), option.WithMaxRetries(0))
+	in := sdk.ChatCompletionNewParams{
+		Model: path, Messages: []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage("hi")}, MaxTokens: sdk.Int(4), Temperature: sdk.Float(0),
+	}
+	whole, err := client.Chat.Completions.New(t.Context(), in)
+	if err != nil || whole.Model != path || whole.Usage.CompletionTokens == 0 {
+		t.Fatal(whole, err)
+	}
+	stream, all := client.Chat.Completions.NewStreaming(t.Context(), in), sdk.ChatCompletionAccumulator{}
+	for stream.Next() {
+		all.AddChunk(stream.Current())
+	}
+	if err := stream.Err(); err != nil || all.Choices[0].Message.Content != whole.Choices[0].Message.Content {
+		t.Errorf("%v, %q and %q", err, all.Choices[0].Message.Content, whole.Choices[0].Message.Content)
+	}
+	if m, err := client.Models.Get(t.Context(), path); err != nil || m.ID != path {
+		t.Errorf("%v, %v", m, err)
+	}
+	in.Model = path + "x"
+	_, err = client.Chat.Completions.New(t.Context(), in)
+	if refused := (*sdk.Error)(nil); !errors.As(err, &refused) || refused.StatusCode != http.StatusNotFound || refused.Code != "model_not_found" {
+		t.Errorf("%v", err)
+	}
+	claude := anthropic.NewClient(also.WithBaseURL(address), also.WithAPIKey(key), also.WithMaxRetries(0))
+	message, err := claude.Messages.New(t.Context(), anthropic.MessageNewParams{
+		Model: path, MaxTokens: 4, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))},
+	})
+	if err != nil || message.Usage.OutputTokens == 0 {
+		t.Errorf("%v, %v", message, err)
 	}
 }
 

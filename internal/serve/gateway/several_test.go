@@ -142,3 +142,39 @@ func TestOneCallOfAReply(t *testing.T) {
 		}
 	}
 }
+
+// Equal requests have different replies, unless they set a seed.
+func TestEqualRequestsHaveSeedsOfTheirOwn(t *testing.T) {
+	var seeds []uint64
+	model := &openai.Served{Name: "m", Sampler: seeing{&seeds}, Renderer: trinitytest.Chat{}, MaxLen: 512}
+	api := &openai.Server{
+		Name: "m", Model: model.Of, Renderer: trinitytest.Chat{}, VocabSize: 1 << 20, Waiting: 2, Timeout: time.Minute, Say: func(string) {},
+	}
+	web := httptest.NewServer(Served(api, time.Hour))
+	t.Cleanup(web.Close)
+	const chat = `{"max_tokens":20,"messages":[{"role":"user","content":"hi"}]`
+	for _, c := range []struct{ path, body string }{
+		{"/v1/messages", chat + "}"}, {"/v1/responses", `{"input":"hi"}`}, {"/v1/chat/completions", chat + "}"},
+	} {
+		seeds = nil
+		for range 2 {
+			askServed(t, web, c.path, c.body, "X", "x")
+		}
+		if len(seeds) != 2 || seeds[0] == seeds[1] {
+			t.Errorf("%s: seeds %v", c.path, seeds)
+		}
+	}
+	for _, seed := range []uint64{0, 3} {
+		if askServed(t, web, "/v1/chat/completions", chat+fmt.Sprintf(`,"seed":%d}`, seed), "X", "x"); seeds[len(seeds)-1] != seed {
+			t.Errorf("seed %d is %d", seed, seeds[len(seeds)-1])
+		}
+	}
+}
+
+// seeing is a sampler that notes seeds.
+type seeing struct{ seeds *[]uint64 }
+
+func (s seeing) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	*s.seeds = append(*s.seeds, p.Seed)
+	return saying("x").Sample(ctx, prompt, p)
+}

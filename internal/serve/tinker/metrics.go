@@ -29,10 +29,12 @@ var helps = map[string]string{
 
 // requestTo counts a request by the API to which its path belongs.
 func requestTo(path string) work {
-	if strings.HasPrefix(path, "/v1/") {
-		return work{requestGauge, "api", "/v1"}
+	for _, api := range []string{"/api/v1", "/v1"} {
+		if strings.HasPrefix(path, api+"/") {
+			return work{requestGauge, "api", api}
+		}
 	}
-	return work{requestGauge, "api", "/api/v1"}
+	return work{requestGauge, "api", ""}
 }
 
 func tokensOf(kind string) work { return work{tokenGauge, "kind", kind} }

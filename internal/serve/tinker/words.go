@@ -186,11 +186,7 @@ func (x *sampler) draw(ctx context.Context, prompt trinity.Prompt, p trinity.Sam
 	defer leave()
 	p.Adapter = name
 	var sent atomic.Int64
-	if told := p.OnToken; told != nil {
-		p.OnToken = func(i int, s trinity.Sampled) { sent.Add(1); told(i, s) }
-	} else {
-		p.OnSampled = func(int, trinity.Sampled) { sent.Add(1) }
-	}
+	p.AddOnSampled(func(int, trinity.Sampled) { sent.Add(1) })
 	out, err := x.base.Sampler.Sample(ctx, prompt, p)
 	if err != nil {
 		t.compute(sampledTokens, int(sent.Load()))
