@@ -205,7 +205,7 @@ func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, st
 		owner, ok := r.owner(q)
 		switch {
 		case ok:
-			r.account.count(owner, requestTo(q.URL.Path), 1)
+			r.account.countRequest(owner, q.URL.Path)
 			q = q.WithContext(context.WithValue(q.Context(), ownerKey{}, owner))
 		case !strings.HasPrefix(q.URL.Path, archivePath): // links are signed
 			refuse(w, http.StatusUnauthorized,

@@ -27,14 +27,13 @@ var helps = map[string]string{
 	waitingGauge: "Requests of a key that wait for others.",
 }
 
-// requestTo counts a request by the API to which its path belongs.
-func requestTo(path string) work {
+// countRequest counts a request of a key by the API to which its path belongs.
+func (a *account) countRequest(key, path string) {
 	for _, api := range []string{"/api/v1", "/v1"} {
 		if strings.HasPrefix(path, api+"/") {
-			return work{requestGauge, "api", api}
+			a.count(key, work{requestGauge, "api", api}, 1)
 		}
 	}
-	return work{requestGauge, "api", ""}
 }
 
 func tokensOf(kind string) work { return work{tokenGauge, "kind", kind} }
@@ -99,13 +98,13 @@ func (u *usage) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	var gauges []web.Gauge
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		for what, n := range all[key] {
-			if asks != "" && asks != key {
-				continue
-			}
+		if asks != "" && asks != key {
+			continue
+		}
+		for _, what := range slices.SortedFunc(maps.Keys(all[key]), func(a, b work) int { return strings.Compare(a.value, b.value) }) {
 			labels := []web.Label{{Name: "key", Value: key}, {Name: what.label, Value: what.value}}
 			gauges = append(gauges, web.Gauge{
-				Name: what.gauge, Labels: labels, Value: float64(n), Help: helps[what.gauge], Counts: strings.HasSuffix(what.gauge, "_total"),
+				Name: what.gauge, Labels: labels, Value: float64(all[key][what]), Help: helps[what.gauge], Counts: strings.HasSuffix(what.gauge, "_total"),
 			})
 		}
 	}
