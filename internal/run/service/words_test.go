@@ -169,7 +169,8 @@ func TestGoClientsTalkToAService(t *testing.T) {
 	path := save(t, address, key)
 	client := sdk.NewClient(option.WithBaseURL(address+"/oai/api/v1"), option.WithAPIKey(key), option.WithMaxRetries(0))
 	in := sdk.ChatCompletionNewParams{
-		Model: path, Messages: []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage("hi")}, MaxTokens: sdk.Int(4), Temperature: sdk.Float(0),
+		Model: path, Messages: []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage("hi")},
+		MaxTokens: sdk.Int(4), Temperature: sdk.Float(0),
 	}
 	whole, err := client.Chat.Completions.New(t.Context(), in)
 	if err != nil || whole.Model != path || whole.Usage.CompletionTokens == 0 {
@@ -187,7 +188,7 @@ func TestGoClientsTalkToAService(t *testing.T) {
 	}
 	in.Model = path + "x"
 	_, err = client.Chat.Completions.New(t.Context(), in)
-	if refused := (*sdk.Error)(nil); !errors.As(err, &refused) || refused.StatusCode != http.StatusNotFound || refused.Code != "model_not_found" {
+	if refused := (*sdk.Error)(nil); !errors.As(err, &refused) || refused.StatusCode != 404 || refused.Code != "model_not_found" {
 		t.Errorf("%v", err)
 	}
 	claude := anthropic.NewClient(also.WithBaseURL(address), also.WithAPIKey(key), also.WithMaxRetries(0))

@@ -104,7 +104,8 @@ func (u *usage) metrics(w http.ResponseWriter, r *http.Request) {
 		for _, what := range slices.SortedFunc(maps.Keys(all[key]), func(a, b work) int { return strings.Compare(a.value, b.value) }) {
 			labels := []web.Label{{Name: "key", Value: key}, {Name: what.label, Value: what.value}}
 			gauges = append(gauges, web.Gauge{
-				Name: what.gauge, Labels: labels, Value: float64(all[key][what]), Help: helps[what.gauge], Counts: strings.HasSuffix(what.gauge, "_total"),
+				Name: what.gauge, Labels: labels, Value: float64(all[key][what]),
+				Help: helps[what.gauge], Counts: strings.HasSuffix(what.gauge, "_total"),
 			})
 		}
 	}

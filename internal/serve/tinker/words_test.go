@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -195,6 +196,13 @@ func TestWordsUseTheTokensOfTheirKey(t *testing.T) {
 		for _, line := range want {
 			if !strings.Contains(w.Body.String(), line) {
 				t.Errorf("%q sees no %s in\n%s", owner, line, w.Body)
+			}
+		}
+		if promtool, err := exec.LookPath("promtool"); err == nil {
+			cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+			cmd.Stdin = strings.NewReader(w.Body.String())
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("promtool: %v: %s", err, out)
 			}
 		}
 		if other := map[string]string{"ann": "bob", "bob": "ann"}[owner]; other != "" && strings.Contains(w.Body.String(), other) {
