@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
@@ -97,7 +96,7 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 		}
 	}
 	adapted := *m
-	adapted.Params.Adapter = name
+	adapted.Name, adapted.Params.Adapter = name, name
 	return &adapted, nil
 }
 
@@ -107,7 +106,7 @@ func (m *Served) Defaults() Defaults {
 	if p.Seed == 0 { // equal requests that set no seed have different replies
 		p.Seed = rand.Uint64()
 	}
-	return Defaults{SamplingParams: p, Name: cmp.Or(m.Params.Adapter, m.Name), MaxLen: m.MaxLen, One: true, Scores: true}
+	return Defaults{SamplingParams: p, Name: m.Name, MaxLen: m.MaxLen, One: true, Scores: true}
 }
 
 // Chat implements [Model].
