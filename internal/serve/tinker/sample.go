@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -22,6 +23,9 @@ type sampler struct {
 	path    string   // of the adapter's checkpoint
 	owner   string
 	model   string // whose weights at a moment it samples from; "" if it has a path, or the base
+
+	busy  int       // requests that it has; the server's mutex guards it and the next
+	asked time.Time // when it had the last one, or began
 }
 
 // close says that the session has ended.
@@ -42,6 +46,7 @@ func (s *Server) addSampler(x *sampler) {
 		x.close()
 		return
 	}
+	x.asked = time.Now()
 	s.samplers[x.id] = x
 }
 
@@ -92,7 +97,7 @@ func (s *Server) samplerOf(owner, id string) (*sampler, error) {
 	if x := s.samplers[id]; x != nil && x.owner == owner {
 		return x, nil
 	}
-	return nil, missing("there is no sampling session %.200q", id)
+	return nil, noSampler(id)
 }
 
 func (s *Server) samplerInfo(owner, id string) (any, error) {
@@ -146,6 +151,11 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	submitted, err := s.submit(owner, id, body, reply, func(f *future) error {
 		if err := x.hasRoom(in.NumSamples); err != nil {
 			return err
+		}
+		if in.SamplingSessionID != "" {
+			if closing, err = s.asking(x); err != nil {
+				return err
+			}
 		}
 		return s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
