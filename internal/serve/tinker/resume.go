@@ -229,7 +229,7 @@ func (r *resuming) sampler(x *session, path string) error {
 		if err != nil {
 			return err
 		}
-		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c.key(), c.dir)
+		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c)
 	}
 	r.server.addSampler(sampler)
 	return nil

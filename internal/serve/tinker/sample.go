@@ -67,7 +67,7 @@ func (s *catalog) samplerFor(owner, id, baseModel, path string) (*sampler, error
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
+	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c), path: path}, nil
 }
 
 func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
@@ -153,7 +153,7 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 			return err
 		}
 		if in.SamplingSessionID != "" {
-			if closing, err = s.asking(x); err != nil {
+			if closing, err = x.asking(s); err != nil {
 				return err
 			}
 		}

@@ -18,7 +18,7 @@ const (
 )
 
 // forgetSnapshots ends the sampling sessions of old snapshots, and removes these.
-func (s *Server) forgetSnapshots(now time.Time) {
+func forgetSnapshots(s *Server, now time.Time) {
 	of := map[string][]*sampler{}
 	var gone []*sampler
 	s.mu.Lock()
@@ -61,8 +61,8 @@ func (s *store) removeSampler(x *sampler) error {
 	return err
 }
 
-// asking counts a request for samples of a sampling session, until done is called.
-func (s *Server) asking(x *sampler) (done func(), err error) {
+// asking counts a request for samples of the session, until done is called.
+func (x *sampler) asking(s *Server) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.samplers[x.id] != x {
@@ -78,5 +78,6 @@ func (s *Server) asking(x *sampler) (done func(), err error) {
 }
 
 func noSampler(id string) error {
-	return missing("there is no sampling session %.200q: it has ended, or was a snapshot that made room for %d newer ones", id, maxSnapshots)
+	return missing("there is no sampling session %.200q: it has ended, or was a snapshot that made room for %d newer ones", id,
+		maxSnapshots)
 }

@@ -18,19 +18,19 @@ func TestOldSnapshotsMakeRoom(t *testing.T) {
 	}
 	name := func(i int) string { return fmt.Sprintf("%s:sample:%d", c.session, i) }
 	old := c.server.samplers[name(0)]
-	if _, err := c.server.asking(old); err != nil {
+	if _, err := old.asking(c.server); err != nil {
 		t.Fatal(err)
 	}
-	c.server.forgetSnapshots(time.Now())
+	forgetSnapshots(c.server, time.Now())
 	if len(c.server.samplers) != maxSnapshots+2 {
 		t.Fatalf("%d snapshots, and all of them are new", len(c.server.samplers))
 	}
-	c.server.forgetSnapshots(time.Now().Add(2 * snapshotIdle))
+	forgetSnapshots(c.server, time.Now().Add(2 * snapshotIdle))
 	if c.server.samplers[name(0)] == nil || c.server.samplers[name(1)] != nil || len(c.server.samplers) != maxSnapshots+1 {
 		t.Errorf("%d snapshots are left; want all but the second, which nobody asks", len(c.server.samplers))
 	}
 	next := c.again(nil)
-	next.server.forgetSnapshots(time.Now().Add(2 * snapshotIdle))
+	forgetSnapshots(next.server, time.Now().Add(2 * snapshotIdle))
 	if _, err := os.Stat(old.adapter.dir); len(next.server.samplers) != maxSnapshots || err == nil {
 		t.Errorf("after a restart, %d snapshots, and the first has files: %v", len(next.server.samplers), err)
 	}
