@@ -26,7 +26,7 @@ type living struct {
 
 // live returns what an owner has in memory.
 func (s *Server) live(owner string) (all living) {
-	for _, m := range s.allModels() {
+	for _, m := range modelsOf(s) {
 		if m.session.owner == owner {
 			all.runs = append(all.runs, newRun(m.id, owner, &m.recipe, m.lastRequest(), m.about))
 		}

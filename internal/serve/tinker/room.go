@@ -46,9 +46,9 @@ func (m *model) inRoom(ctx context.Context, s *Server, patience time.Duration, d
 	}
 }
 
-// allModels returns the models of now. Who locks one of them must not hold the server's mutex: a model writes to the disk
+// modelsOf returns the models of now. Who locks one of them must not hold the server's mutex: a model writes to the disk
 // under its own.
-func (s *Server) allModels() []*model {
+func modelsOf(s *Server) []*model {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.models))
@@ -56,7 +56,7 @@ func (s *Server) allModels() []*model {
 
 // makeRoom asks models that have nothing to do to leave memory, and returns how many it has asked.
 func (m *model) makeRoom(s *Server) (asked int) {
-	for _, other := range s.allModels() {
+	for _, other := range modelsOf(s) {
 		other.mu.Lock()
 		isIdle := other != m && len(other.held) == 0
 		other.mu.Unlock()
