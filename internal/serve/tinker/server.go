@@ -130,7 +130,6 @@ func (s *Server) Run(ctx context.Context) error {
 		case now := <-sweep.C:
 			tasks.Go(func() { // who starts a task may hold the mutex
 				s.forget(now)
-				forgetSnapshots(s, now)
 				s.all.store.expire(now, s.opts.Say)
 			})
 		case <-ctx.Done():

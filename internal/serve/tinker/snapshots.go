@@ -17,32 +17,24 @@ const (
 	snapshotIdle = time.Minute
 )
 
-// forgetSnapshots ends the sampling sessions of old snapshots, and removes these.
-func forgetSnapshots(s *Server, now time.Time) {
+// takeOld takes the sampling sessions of old snapshots out of all.
+func takeOld(all map[string]*sampler, now time.Time) (old []*sampler) {
 	of := map[string][]*sampler{}
-	var gone []*sampler
-	s.mu.Lock()
-	for _, x := range s.samplers {
+	for _, x := range all {
 		if x.model != "" {
 			of[x.model] = append(of[x.model], x)
 		}
 	}
-	for _, all := range of {
-		slices.SortFunc(all, func(a, b *sampler) int { return cmp.Compare(numberOf(b.id), numberOf(a.id)) })
-		for _, x := range all[min(maxSnapshots, len(all)):] {
+	for _, snapshots := range of {
+		slices.SortFunc(snapshots, func(a, b *sampler) int { return cmp.Compare(numberOf(b.id), numberOf(a.id)) })
+		for _, x := range snapshots[min(maxSnapshots, len(snapshots)):] {
 			if x.busy == 0 && now.Sub(x.asked) > snapshotIdle {
-				delete(s.samplers, x.id)
-				gone = append(gone, x)
+				delete(all, x.id)
+				old = append(old, x)
 			}
 		}
 	}
-	s.mu.Unlock()
-	for _, x := range gone {
-		x.close()
-		if err := s.all.store.removeSampler(x); err != nil {
-			s.opts.Say(err.Error())
-		}
-	}
+	return old
 }
 
 // numberOf returns the number of a sampling session.

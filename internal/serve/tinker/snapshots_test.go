@@ -21,16 +21,16 @@ func TestOldSnapshotsMakeRoom(t *testing.T) {
 	if _, err := old.asking(c.server); err != nil {
 		t.Fatal(err)
 	}
-	forgetSnapshots(c.server, time.Now())
+	c.server.forget(time.Now())
 	if len(c.server.samplers) != maxSnapshots+2 {
 		t.Fatalf("%d snapshots, and all of them are new", len(c.server.samplers))
 	}
-	forgetSnapshots(c.server, time.Now().Add(2*snapshotIdle))
+	c.server.forget(time.Now().Add(2 * snapshotIdle))
 	if c.server.samplers[name(0)] == nil || c.server.samplers[name(1)] != nil || len(c.server.samplers) != maxSnapshots+1 {
 		t.Errorf("%d snapshots are left; want all but the second, which nobody asks", len(c.server.samplers))
 	}
 	next := c.again(nil)
-	forgetSnapshots(next.server, time.Now().Add(2*snapshotIdle))
+	next.server.forget(time.Now().Add(2 * snapshotIdle))
 	if _, err := os.Stat(old.adapter.dir); len(next.server.samplers) != maxSnapshots || err == nil {
 		t.Errorf("after a restart, %d snapshots, and the first has files: %v", len(next.server.samplers), err)
 	}
