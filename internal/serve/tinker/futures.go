@@ -126,7 +126,7 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	}
 }
 
-// forget drops the results that were fetched an hour ago, and ends the sessions of clients that say nothing.
+// forget drops the results that were fetched an hour ago and old snapshots, and ends the sessions of clients that say nothing.
 func (s *Server) forget(now time.Time) {
 	s.mu.Lock()
 	var ended []*session
@@ -146,8 +146,15 @@ func (s *Server) forget(now time.Time) {
 			s.end(id)
 		}
 	}
+	old := takeOld(s.samplers, now)
 	s.mu.Unlock()
 	for _, x := range ended {
 		s.clear(x)
+	}
+	for _, x := range old {
+		x.close()
+		if err := s.all.store.removeSampler(x); err != nil {
+			s.opts.Say(err.Error())
+		}
 	}
 }

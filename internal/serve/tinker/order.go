@@ -44,9 +44,7 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", c.seq)
 	}
 	return s.submit(owner, futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		s.mu.Lock()
-		held := heldBy(owner, s.models)
-		s.mu.Unlock()
+		held := heldBy(owner, modelsOf(s))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {

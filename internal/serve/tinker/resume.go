@@ -229,7 +229,7 @@ func (r *resuming) sampler(x *session, path string) error {
 		if err != nil {
 			return err
 		}
-		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c.key(), c.dir, kept.Model == "")
+		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c)
 	}
 	r.server.addSampler(sampler)
 	return nil
@@ -265,8 +265,9 @@ func (r *resuming) model(x *session, id, dir string) error {
 	if err := r.futures(m, t); err != nil {
 		return errors.Join(err, j.log.Close())
 	}
-	if first := t.results[0]; first != nil && first.Form == failed {
-		return j.log.Close() // it was never open, and its client has yet to hear that
+	if first := t.results[0]; first != nil && first.Form == failed { // its client has yet to hear that
+		m.failHeld(r.server, errors.New("it could not be made"))
+		return j.log.Close()
 	}
 	r.server.models[id] = m
 	x.models++

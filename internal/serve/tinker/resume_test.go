@@ -254,11 +254,11 @@ func TestResume(t *testing.T) {
 
 func (c *client) samplerInfoOf(number int) map[string]string {
 	c.t.Helper()
-	info, err := c.server.samplerInfo("", c.session+":sample:"+string(rune('0'+number)))
+	x, err := c.server.samplerOf("", c.session+":sample:"+string(rune('0'+number)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return info.(map[string]string)
+	return x.info()
 }
 
 // A gap that was given up stays so.
@@ -420,5 +420,61 @@ func TestKeysOutliveARestart(t *testing.T) {
 	body, _ = json.Marshal(object{"model_id": id, "seq_id": 3, "type": "optim_step"})
 	if status, out := other.post("optim_step", "application/json", body); status != 404 {
 		t.Errorf("another key's model: %d, %s", status, out)
+	}
+}
+
+// Results move to the end of a long log, so that the requests between them go, and are the same after a restart.
+func TestResultsMove(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	j := c.server.models[id].journal
+	j.longest = 1
+	var replies []object
+	for seq := int32(1); seq <= stateSteps; seq++ {
+		replies = append(replies, c.send(request(id, 2*seq-1, "cross_entropy", first)))
+		c.must(c.step(id, 2*seq))
+	}
+	want, _ := c.output(replies[0])
+	next := c.again(nil)
+	oldest := j.log.Next()
+	for _, number := range j.results {
+		oldest = min(oldest, number)
+	}
+	if oldest <= 2*2*stateSteps {
+		t.Errorf("the oldest of %d results is record %d of %d", len(j.results), oldest, j.log.Next())
+	}
+	for _, reply := range replies {
+		got, _ := next.output(reply)
+		if len(got) != len(want) {
+			t.Errorf("a result is %v after the restart", got)
+		}
+	}
+	if got, _ := next.output(replies[0]); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("the first result was %v, and is %v", want, got)
+	}
+	next.must(next.step(id, 2*stateSteps+1))
+}
+
+// Requests that were held for a model that could not be made fail after a restart, too.
+func TestRequestsOfAModelThatCouldNotBeMade(t *testing.T) {
+	fail := make(chan struct{})
+	c := serve(t, func(o *Options) {
+		o.Bases[0].Open = func(context.Context, *engine.LoRASpec, uint64) (engine.Trainer, error) {
+			<-fail
+			return nil, errors.New("out of order")
+		}
+	})
+	made := object{"request_id": c.begun()}
+	held := c.send(request(c.session+":train:0", 1, "cross_entropy", first))
+	close(fail)
+	if _, failed := c.result(made); !strings.Contains(failed, "out of order") {
+		t.Fatalf("create_model: %q", failed)
+	}
+	next := c.again(nil)
+	if _, failed := next.result(held); !strings.Contains(failed, "could not be made") {
+		t.Errorf("the held request: %q", failed)
+	}
+	if waiting := next.server.waiting.Load(); waiting != 0 {
+		t.Errorf("%d bytes wait", waiting)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -22,6 +23,9 @@ type sampler struct {
 	path    string   // of the adapter's checkpoint
 	owner   string
 	model   string // whose weights at a moment it samples from; "" if it has a path, or the base
+
+	busy  int       // requests that it has; the server's mutex guards it and the next
+	asked time.Time // when it had the last one, or began
 }
 
 // close says that the session has ended.
@@ -42,6 +46,7 @@ func (s *Server) addSampler(x *sampler) {
 		x.close()
 		return
 	}
+	x.asked = time.Now()
 	s.samplers[x.id] = x
 }
 
@@ -62,7 +67,7 @@ func (s *catalog) samplerFor(owner, id, baseModel, path string) (*sampler, error
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c.key(), c.dir, true), path: path}, nil
+	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c), path: path}, nil
 }
 
 func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
@@ -92,19 +97,16 @@ func (s *Server) samplerOf(owner, id string) (*sampler, error) {
 	if x := s.samplers[id]; x != nil && x.owner == owner {
 		return x, nil
 	}
-	return nil, missing("there is no sampling session %.200q", id)
+	return nil, noSampler(id)
 }
 
-func (s *Server) samplerInfo(owner, id string) (any, error) {
-	x, err := s.samplerOf(owner, id)
-	if err != nil {
-		return nil, err
-	}
-	info := map[string]string{"sampler_id": id, "base_model": x.base.Name}
+// info returns what the API says of the session.
+func (x *sampler) info() map[string]string {
+	info := map[string]string{"sampler_id": x.id, "base_model": x.base.Name}
 	if x.path != "" {
 		info["model_path"] = x.path
 	}
-	return info, nil
+	return info
 }
 
 // maxSamples bounds the samples of a request.
@@ -146,6 +148,11 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	submitted, err := s.submit(owner, id, body, reply, func(f *future) error {
 		if err := x.hasRoom(in.NumSamples); err != nil {
 			return err
+		}
+		if in.SamplingSessionID != "" {
+			if closing, err = x.asking(s); err != nil {
+				return err
+			}
 		}
 		return s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)

@@ -470,6 +470,20 @@ func TestOverwrittenCheckpoints(t *testing.T) {
 	if slices.Equal(before, after) {
 		t.Errorf("the overwritten checkpoint gives %v again", before)
 	}
+	shelf := &c.server.opts.Bases[0].shelf
+	for _, a := range shelf.all { // as if they had made room
+		if !a.isLoaded {
+			continue
+		}
+		if err := shelf.unload(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, failed := c.result(c.call("asample", object{
+		"sampling_session_id": c.session + ":sample:104", "seq_id": 1, "prompt": encodedText(first),
+		"sampling_params": object{"max_tokens": 1}})); !strings.Contains(failed, "has been overwritten") {
+		t.Errorf("a session on what was overwritten: %q", failed)
+	}
 	only := request(id, int32(seq+1), "cross_entropy", first)
 	only.ForwardOnly = true
 	if lps, _ := c.output(c.send(only)); !slices.Equal(lps[0], after) {
@@ -501,61 +515,6 @@ func TestLongestSequences(t *testing.T) {
 	if !slices.Equal(s.PromptLogprobs[1:], lps[0]) {
 		t.Errorf("the sampler has %v, the trainer %v", s.PromptLogprobs, lps[0])
 	}
-}
-
-// Adapters beyond those that a sampler holds take the places of those that nobody uses, and wait while all are in use.
-func TestShelf(t *testing.T) {
-	loader := &counting{}
-	s := &shelf{loader: loader, freed: make(chan struct{}), all: map[string]*adapter{}}
-	var leaves []func()
-	for i := range maxLoaded {
-		_, leave, err := s.use(t.Context(), s.add(fmt.Sprint(i), "dir", false))
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaves = append(leaves, leave)
-	}
-	more, got := []*adapter{s.add("a", "dir", false), s.add("b", "dir", false)}, make(chan string, 2)
-	for _, a := range more {
-		go func() {
-			name, _, err := s.use(t.Context(), a)
-			got <- fmt.Sprint(name, err)
-		}()
-	}
-	select {
-	case name := <-got:
-		t.Fatalf("%s has a place", name)
-	case <-time.After(20 * time.Millisecond):
-	}
-	leaves[3]()
-	leaves[5]()
-	names := []string{<-got, <-got}
-	slices.Sort(names)
-	loaded := loader.Adapters()
-	if !slices.Equal(names, []string{"a<nil>", "b<nil>"}) || len(loaded) != maxLoaded || slices.Contains(loaded, "3") {
-		t.Errorf("%v, %v", names, loaded)
-	}
-	for i, leave := range leaves {
-		if i != 3 && i != 5 {
-			leave()
-		}
-	}
-	if n := len(loader.Adapters()); n != maxIdle+2 {
-		t.Errorf("a and b are in use, and %d are loaded", n)
-	}
-}
-
-// counting is a sampler that knows what it holds.
-type counting struct{ names []string }
-
-func (c *counting) LoadAdapter(_ context.Context, name, _ string, _ int64) error {
-	c.names = append(c.names, name)
-	return nil
-}
-
-func (c *counting) DropAdapter(_ context.Context, name string) error {
-	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
-	return nil
 }
 
 func (c *counting) Adapters() []string { return c.names }

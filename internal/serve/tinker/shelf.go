@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
 // shelf keeps the adapters of a sampler: the most recently used ones are loaded.
@@ -21,10 +22,10 @@ type shelf struct {
 	last   int64 // version that was loaded last
 }
 
-// adapter is a directory that a sampler loads.
+// adapter is a directory that a sampler loads, as its name says when it was written.
 type adapter struct {
 	name, dir string
-	hasName   bool // clients may ask for it without a session, so it stays for a while
+	path      tinker.Path
 	isLoaded  bool
 	users     int
 	sessions  int // that sample from it
@@ -35,12 +36,28 @@ type adapter struct {
 // session each step, and 64 adapters of rank 32 take gigabytes.
 const maxLoaded, maxIdle = 64, 16
 
-// add names a directory. hasName says that it is a checkpoint with a name.
-func (s *shelf) add(name, dir string, hasName bool) *adapter {
+// isThere returns an error if the directory holds another checkpoint by now, or none.
+func (a *adapter) isThere() error {
+	now, err := readCheckpoint(a.path, a.dir)
+	if err != nil {
+		return err
+	}
+	if now.key() != a.name {
+		return gone("%s has been overwritten since this sampling session began: begin another one", a.path)
+	}
+	return nil
+}
+
+// hasName reports whether clients may ask for the adapter without a session, so that it stays for a while.
+func (a *adapter) hasName() bool { return a.path.Kind != ofSessions }
+
+// add returns the adapter of a checkpoint, for one session more.
+func (s *shelf) add(c *checkpoint) *adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	name := c.key()
 	if s.all[name] == nil {
-		s.all[name] = &adapter{name: name, dir: dir, hasName: hasName}
+		s.all[name] = &adapter{name: name, dir: c.dir, path: c.path}
 	}
 	s.all[name].sessions++
 	return s.all[name]
@@ -57,7 +74,7 @@ func (s *shelf) drop(ctx context.Context, a *adapter) {
 
 // release forgets an adapter that nobody uses or will use. The mutex is held.
 func (s *shelf) release(ctx context.Context, a *adapter) {
-	if a.sessions > 0 || a.users > 0 || a.hasName && a.isLoaded && time.Since(a.used) < s.stays {
+	if a.sessions > 0 || a.users > 0 || a.hasName() && a.isLoaded && time.Since(a.used) < s.stays {
 		return
 	}
 	delete(s.all, a.name)
@@ -157,6 +174,9 @@ func (s *shelf) load(ctx context.Context, a *adapter) (freed <-chan struct{}, er
 		if err := s.unload(ctx, oldest); err != nil {
 			return nil, &ownError{err}
 		}
+	}
+	if err := a.isThere(); err != nil {
+		return nil, err
 	}
 	s.last++
 	if err := s.loader.LoadAdapter(ctx, a.name, a.dir, s.last); err != nil {

@@ -119,6 +119,8 @@ func inWords(err error) error {
 		return notServed("%s", p.text)
 	case http.StatusServiceUnavailable:
 		return &openai.Problem{Status: p.status, Message: p.text}
+	case http.StatusGone:
+		return &openai.Problem{Status: http.StatusServiceUnavailable, Message: "the checkpoint was overwritten in the meantime: ask again"}
 	}
 	return &openai.Problem{Status: p.status, Code: "invalid_value", Param: "model", Message: p.text}
 }

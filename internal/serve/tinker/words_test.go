@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/serve/openai"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -248,8 +250,14 @@ func TestTokensOfAStreamThatEndsEarlyCount(t *testing.T) {
 func TestNamedAdaptersStay(t *testing.T) {
 	loader := &counting{}
 	s := &shelf{loader: loader, freed: make(chan struct{}), stays: time.Hour, all: map[string]*adapter{}}
-	once := func(name string, hasName bool) {
-		a := s.add(name, "dir", hasName)
+	var last string
+	once := func(name, kind string) {
+		c := &checkpoint{dir: t.TempDir(), path: tinker.Path{Run: "r", Kind: kind, Name: name}}
+		if err := c.describe(c.dir); err != nil {
+			t.Fatal(err)
+		}
+		a := s.add(c)
+		last = a.name
 		_, leave, err := s.use(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
@@ -257,15 +265,16 @@ func TestNamedAdaptersStay(t *testing.T) {
 		leave()
 		s.drop(t.Context(), a)
 	}
-	once("session", false)
-	once("named", true)
-	if !slices.Equal(loader.names, []string{"named"}) {
+	once("session", ofSessions)
+	once("named", tinker.Weights)
+	named := last
+	if !slices.Equal(loader.names, []string{named}) {
 		t.Errorf("the sampler holds %v", loader.names)
 	}
 	for i := range maxLoaded {
-		once(string(rune('A'+i)), true)
+		once(fmt.Sprint(i), tinker.SamplerWeights)
 	}
-	if len(loader.names) != maxIdle || slices.Contains(loader.names, "named") || len(s.all) != maxIdle || s.loaded != maxIdle {
+	if len(loader.names) != maxIdle || slices.Contains(loader.names, named) || len(s.all) != maxIdle || s.loaded != maxIdle {
 		t.Errorf("%d are loaded of %d, of which the shelf knows %d", s.loaded, len(loader.names), len(s.all))
 	}
 	s.stays = 0
