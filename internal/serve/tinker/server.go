@@ -78,11 +78,12 @@ type Server struct {
 type Options struct {
 	Dir   string // of checkpoints and journals; one process at a time uses it
 	Bases []*Base
-	Alpha int           // lora_alpha of new adapters: it is not on the wire
-	Gap   time.Duration // for which a request waits for those before it
-	Hold  time.Duration // for which a client waits for a result until it must ask again
-	Idle  time.Duration // after which a model without requests leaves memory
-	Token string        // that clients send; "" asks for none
+	Alpha int                       // lora_alpha of new adapters: it is not on the wire
+	Gap   time.Duration             // for which a request waits for those before it
+	Hold  time.Duration             // for which a client waits for a result until it must ask again
+	Idle  time.Duration             // after which a model without requests leaves memory
+	Token string                    // that clients send; "" asks for none
+	Made  func(owner string) []Made // further models of a key that answer in words; nil for none
 	Say   func(string)
 }
 

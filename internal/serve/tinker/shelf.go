@@ -38,6 +38,9 @@ const maxLoaded, maxIdle = 64, 16
 
 // isThere returns an error if the directory holds another checkpoint by now, or none.
 func (a *adapter) isThere() error {
+	if a.path == (tinker.Path{}) { // of a model that somebody else has made, who does not overwrite it
+		return nil
+	}
 	now, err := readCheckpoint(a.path, a.dir)
 	if err != nil {
 		return err
@@ -52,12 +55,14 @@ func (a *adapter) isThere() error {
 func (a *adapter) hasName() bool { return a.path.Kind != ofSessions }
 
 // add returns the adapter of a checkpoint, for one session more.
-func (s *shelf) add(c *checkpoint) *adapter {
+func (s *shelf) add(c *checkpoint) *adapter { return s.put(c.key(), c.dir, c.path) }
+
+// put returns the adapter of a name, for one session more.
+func (s *shelf) put(name, dir string, path tinker.Path) *adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := c.key()
 	if s.all[name] == nil {
-		s.all[name] = &adapter{name: name, dir: c.dir, path: c.path}
+		s.all[name] = &adapter{name: name, dir: dir, path: path}
 	}
 	s.all[name].sessions++
 	return s.all[name]

@@ -19,6 +19,25 @@ import (
 // Words answers requests in words, such as chats, with bases and with checkpoints by their paths.
 type Words struct{ server *Server }
 
+// Made is an adapter that a client has made by other means than the Tinker API. Its directory does not change.
+type Made struct {
+	Name, Base, Dir string
+	Created         int64 // seconds since 1970
+}
+
+// made returns the model of an owner by this name; nil if there is none.
+func (w *Words) made(owner, name string) *Made {
+	if w.server.opts.Made == nil {
+		return nil
+	}
+	for _, m := range w.server.opts.Made(owner) {
+		if m.Name == name {
+			return &m
+		}
+	}
+	return nil
+}
+
 // WordsTime bounds a request in words: the wait for its turn, and its reply.
 const WordsTime = 30 * time.Minute
 
@@ -43,9 +62,12 @@ func (w *Words) serve(b *Base) {
 					return nil, inWords(err)
 				}
 				x.name, x.path = name, name
+			} else if x.made = w.made(x.owner, name); x.made != nil {
+				x.name = name
 			}
 			return &openai.Served{
-				Name: x.name, Sampler: x, Renderer: b.Text, MaxLen: b.MaxLen, Params: trinity.SamplingParams{Temperature: 1, Untrained: true},
+				Name: x.name, Sampler: x, Renderer: b.Text, MaxLen: b.MaxLen,
+				Params: trinity.SamplingParams{Temperature: 1, Untrained: true},
 			}, nil
 		},
 	}
@@ -64,6 +86,9 @@ func (w *Words) Servers() (all []*openai.Server) {
 // Of returns the server of the base that a request names, or of the base of the checkpoint that it names.
 func (w *Words) Of(r *http.Request, name string) (*openai.Server, error) {
 	s, of := w.server, name
+	if m := w.made(Owner(r.Context()), name); m != nil {
+		of = m.Base
+	}
 	if strings.HasPrefix(name, wire.Scheme) {
 		c, err := s.all.store.readable(Owner(r.Context()), name)
 		if err != nil {
@@ -92,6 +117,11 @@ func (w *Words) Names(r *http.Request) (names []string) {
 	for _, c := range w.server.all.store.named(Owner(r.Context()), false) {
 		if b := w.server.all.bases[c.BaseModel]; b != nil && b.words != nil {
 			names = append(names, c.path.String())
+		}
+	}
+	if made := w.server.opts.Made; made != nil {
+		for _, m := range made(Owner(r.Context())) {
+			names = append(names, m.Name)
 		}
 	}
 	return names
@@ -132,6 +162,20 @@ type asked struct {
 	base   *Base
 	name   string // as the client calls the model
 	path   string // of the checkpoint; "" for the base
+	made   *Made  // in place of both; nil for none
+}
+
+// sampler returns what samples.
+func (q *asked) sampler() (*sampler, error) {
+	if m := q.made; m != nil {
+		a := q.base.shelf.put(fmt.Sprintf("%s#%d", m.Name, m.Created), m.Dir, wire.Path{})
+		return &sampler{id: q.name, owner: q.owner, base: q.base, adapter: a}, nil
+	}
+	baseModel := ""
+	if q.path == "" {
+		baseModel = q.base.Name
+	}
+	return q.server.all.samplerFor(q.owner, q.name, baseModel, q.path)
 }
 
 // Sample implements [trinity.Sampler]. The service waits for it at its end.
@@ -154,11 +198,7 @@ func (q *asked) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sam
 }
 
 func (q *asked) sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
-	baseModel := ""
-	if q.path == "" {
-		baseModel = q.base.Name
-	}
-	x, err := q.server.all.samplerFor(q.owner, q.name, baseModel, q.path)
+	x, err := q.sampler()
 	if err != nil {
 		return nil, err
 	}

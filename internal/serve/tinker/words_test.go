@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,16 @@ func (letters) Render([]trinity.Message, json.RawMessage, bool) ([]int32, error)
 // worded serves the tiny model in words, too.
 func worded(t *testing.T, dir string) (c *client, words *httptest.Server) {
 	t.Helper()
-	c = serve(t, func(o *Options) { o.Dir, o.Bases[0].Text = dir, letters{} })
+	c = serve(t, func(o *Options) {
+		o.Dir, o.Bases[0].Text = dir, letters{}
+		o.Made = func(owner string) []Made {
+			dirs, _ := filepath.Glob(filepath.Join(dir, "*", "weights", "w"))
+			if owner != "ann" || len(dirs) == 0 {
+				return nil
+			}
+			return []Made{{Name: "ft:tiny::1", Base: "tiny", Dir: dirs[0]}}
+		}
+	})
 	w := c.server.Words()
 	apis := map[string]http.Handler{}
 	for _, api := range w.Servers() {
@@ -110,7 +120,7 @@ func TestCheckpointsAnswerInWords(t *testing.T) {
 	want, _ := ann.output(ann.send(forward))
 	sampler := ann.save(id, 4, "save_weights_for_sampler", "w", nil)
 	training := ann.save(id, 5, "save_weights", "w", nil)
-	for _, path := range []string{sampler, training} {
+	for _, path := range []string{sampler, training, "ft:tiny::1"} {
 		if got := ann.scored(words, path); !slices.Equal(got, want[0]) {
 			t.Errorf("%s has %v, the trainer %v", path, got, want[0])
 		}
@@ -133,6 +143,7 @@ func TestCheckpointsAnswerInWords(t *testing.T) {
 	}
 	for model, want := range map[string]string{
 		"tin":                   `not served here: ask for tiny, or for a checkpoint by its path, tinker://RUN/sampler_weights/NAME`,
+		"ft:tiny::1":            `the model \"ft:tiny::1\" is not served here`,
 		"tinker://x":            `the path \"tinker://x\" is not that of a checkpoint`,
 		"tinker://x/sessions/0": `the path \"tinker://x/sessions/0\" is not that of a checkpoint`,
 	} {
@@ -144,7 +155,7 @@ func TestCheckpointsAnswerInWords(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/v1/models", nil)
 		return c.server.Words().Names(r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)))
 	}
-	if names := of("ann"); len(names) != 3 || names[0] != "tiny" || !slices.Contains(names, sampler) {
+	if names := of("ann"); len(names) != 4 || names[0] != "tiny" || !slices.Contains(names, sampler) || names[3] != "ft:tiny::1" {
 		t.Errorf("ann has %v", names)
 	}
 	if names := of("bob"); !slices.Equal(names, []string{"tiny"}) {
