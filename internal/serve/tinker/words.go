@@ -25,19 +25,6 @@ type Made struct {
 	Created         int64 // seconds since 1970
 }
 
-// made returns the model of an owner by this name; nil if there is none.
-func (w *Words) made(owner, name string) *Made {
-	if w.server.opts.Made == nil {
-		return nil
-	}
-	for _, m := range w.server.opts.Made(owner) {
-		if m.Name == name {
-			return &m
-		}
-	}
-	return nil
-}
-
 // WordsTime bounds a request in words: the wait for its turn, and its reply.
 const WordsTime = 30 * time.Minute
 
@@ -57,13 +44,11 @@ func (w *Words) serve(b *Base) {
 		Name: b.Name, Renderer: b.Text, VocabSize: b.Vocab, Timeout: WordsTime, Waiting: maxAsking, Say: s.opts.Say,
 		Model: func(r *http.Request, _ []byte, name string) (openai.Model, error) {
 			x := &asked{server: s, owner: Owner(r.Context()), base: b, name: b.Name}
-			if strings.HasPrefix(name, wire.Scheme) {
-				if _, err := s.all.store.readable(x.owner, name); err != nil {
-					return nil, inWords(err)
-				}
-				x.name, x.path = name, name
-			} else if x.made = w.made(x.owner, name); x.made != nil {
+			if name != "" && name != b.Name {
 				x.name = name
+				if err := w.find(x); err != nil {
+					return nil, err
+				}
 			}
 			return &openai.Served{
 				Name: x.name, Sampler: x, Renderer: b.Text, MaxLen: b.MaxLen,
@@ -83,30 +68,49 @@ func (w *Words) Servers() (all []*openai.Server) {
 	return all
 }
 
-// Of returns the server of the base that a request names, or of the base of the checkpoint that it names.
-func (w *Words) Of(r *http.Request, name string) (*openai.Server, error) {
-	s, of := w.server, name
-	if m := w.made(Owner(r.Context()), name); m != nil {
-		of = m.Base
-	}
-	if strings.HasPrefix(name, wire.Scheme) {
-		c, err := s.all.store.readable(Owner(r.Context()), name)
+// find finds the checkpoint, or the model that somebody has made, that a request names.
+func (w *Words) find(x *asked) error {
+	if strings.HasPrefix(x.name, wire.Scheme) {
+		c, err := w.server.all.store.readable(x.owner, x.name)
 		if err != nil {
-			return nil, inWords(err)
+			return inWords(err)
 		}
-		of = c.BaseModel
+		x.path, x.of = x.name, c.BaseModel
+		return nil
 	}
+	if w.server.opts.Made != nil {
+		for _, m := range w.server.opts.Made(x.owner) {
+			if m.Name == x.name {
+				x.made, x.of = &m, m.Base
+				return nil
+			}
+		}
+	}
+	return notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME",
+		x.name, strings.Join(slices.Sorted(maps.Keys(w.server.all.bases)), ", "), wire.Scheme, wire.SamplerWeights)
+}
+
+// Of returns the server of the base that a request names, or of the base of the adapter that it names.
+func (w *Words) Of(r *http.Request, name string) (*openai.Server, error) {
+	s := w.server
 	if name == "" && len(s.opts.Bases) == 1 {
-		of = s.opts.Bases[0].Name
+		name = s.opts.Bases[0].Name
 	}
-	switch b := s.all.bases[of]; {
-	case b != nil && b.words != nil:
+	if s.all.bases[name] == nil {
+		x := &asked{owner: Owner(r.Context()), name: name}
+		if err := w.find(x); err != nil {
+			return nil, err
+		}
+		name = x.of
+	}
+	switch b := s.all.bases[name]; {
+	case b == nil:
+		return nil, notServed("the base %.200q of the model is not served here", name)
+	case b.words == nil:
+		return nil, notServed("the model %.200q has no tokenizer here: it answers tokens alone, over the Tinker API", name)
+	default:
 		return b.words, nil
-	case b != nil:
-		return nil, notServed("the model %.200q has no tokenizer here: it answers tokens alone, over the Tinker API", of)
 	}
-	return nil, notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME",
-		of, strings.Join(slices.Sorted(maps.Keys(s.all.bases)), ", "), wire.Scheme, wire.SamplerWeights)
 }
 
 // Names returns the bases, and the checkpoints of the client of a request.
@@ -161,6 +165,7 @@ type asked struct {
 	owner  string
 	base   *Base
 	name   string // as the client calls the model
+	of     string // the base of the adapter
 	path   string // of the checkpoint; "" for the base
 	made   *Made  // in place of both; nil for none
 }
