@@ -25,7 +25,7 @@ const linkLife = time.Hour
 func (s *store) archives(mux *http.ServeMux) {
 	const one = "/{run}/{kind}/{name}"
 	mux.HandleFunc("GET /api/v1/"+oneCheckpoint+"/archive", func(w http.ResponseWriter, r *http.Request) {
-		c, err := s.readable(ownerOf(r.Context()), pathOf(r).String())
+		c, err := s.readable(Owner(r.Context()), pathOf(r).String())
 		if err != nil {
 			answer(w, nil, err)
 			return

@@ -188,13 +188,13 @@ func (s *Server) forgetSessions(modelID string) {
 func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	var in tinker.LoadWeights
 	if err := read(body, &in); err != nil || in.ModelID != "" {
-		return s.order(ownerOf(ctx), callLoad, body)
+		return s.order(Owner(ctx), callLoad, body)
 	}
-	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(Owner(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	c, b, err := s.all.loadable(ownerOf(ctx), &in)
+	c, b, err := s.all.loadable(Owner(ctx), &in)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func (s *Server) weightsInfo(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, err := s.all.store.readable(ownerOf(ctx), in.Path)
+	c, err := s.all.store.readable(Owner(ctx), in.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 		return nil, gone("there is no request %.300s: its result was fetched more than an hour ago, or it was a sample, which is not kept "+
 			"when the service begins anew: sample again", in.RequestID)
 	}
-	if f.owner != ownerOf(ctx) {
+	if f.owner != Owner(ctx) {
 		return nil, missing("there is no request %.300s", in.RequestID)
 	}
 	timer := time.NewTimer(s.opts.Hold)

@@ -84,7 +84,7 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, id, err := s.numbered(ownerOf(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
+	session, id, err := s.numbered(Owner(ctx), in.SessionID, "train", in.ModelSeqID, "model_seq_id")
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (s *Server) getInfo(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	m, err := s.modelOf(ownerOf(ctx), in.ModelID)
+	m, err := s.modelOf(Owner(ctx), in.ModelID)
 	if err != nil {
 		return nil, err
 	}

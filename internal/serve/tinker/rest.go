@@ -41,7 +41,7 @@ func (s *Server) manage(mux *http.ServeMux) {
 			body, err := bodyOf(w, r, s.decoder)
 			var reply any
 			if err == nil {
-				reply, err = do(r, ownerOf(r.Context()), body)
+				reply, err = do(r, Owner(r.Context()), body)
 			}
 			answer(w, reply, err)
 		})
@@ -166,8 +166,8 @@ func (s *Server) copyCall(r *http.Request, owner string, body []byte) (any, erro
 // ownerKey is the key of a context whose value is the name of the client's key.
 type ownerKey struct{}
 
-// ownerOf returns the name of the key of a client. It is "" without keys.
-func ownerOf(ctx context.Context) string {
+// Owner returns the name of the key of a client. It is "" without keys.
+func Owner(ctx context.Context) string {
 	name, _ := ctx.Value(ownerKey{}).(string)
 	return name
 }

@@ -65,11 +65,11 @@ func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	_, id, err := s.numbered(ownerOf(ctx), in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
+	_, id, err := s.numbered(Owner(ctx), in.SessionID, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.all.samplerFor(ownerOf(ctx), id, in.BaseModel, in.ModelPath)
+	x, err := s.all.samplerFor(Owner(ctx), id, in.BaseModel, in.ModelPath)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	if in.NumSamples < 1 || in.NumSamples > maxSamples {
 		return nil, bad("num_samples is %d: want 1 to %d", in.NumSamples, maxSamples)
 	}
-	owner, seq := ownerOf(ctx), rand.Int64()
+	owner, seq := Owner(ctx), rand.Int64()
 	of := s.touch(owner, in.SamplingSessionID)
 	x, err := s.samplerOf(owner, in.SamplingSessionID)
 	if in.SamplingSessionID == "" { // it has no numbers of its own

@@ -209,7 +209,7 @@ func (s *Server) Handler() http.Handler {
 		"forward_backward": callPass, "optim_step": callStep,
 		"save_weights": callSave, "save_weights_for_sampler": callSave, "save_weights_external": callSave,
 	} {
-		call(path, func(ctx context.Context, body []byte) (any, error) { return s.order(ownerOf(ctx), name, body) })
+		call(path, func(ctx context.Context, body []byte) (any, error) { return s.order(Owner(ctx), name, body) })
 	}
 	call("load_weights", s.loadWeights)
 	call("create_sampling_session", s.createSampler)
@@ -226,17 +226,21 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	refuse := func(w http.ResponseWriter, status int, err error) {
+	return s.Guard(mux, func(w http.ResponseWriter, status int, err error) {
 		answer(w, nil, &problem{status: status, text: err.Error()})
-	}
-	local, keyed := web.Guard(mux, "", refuse), web.Guard(mux, keysName, refuse)
+	})
+}
+
+// Guard lets clients pass whose key the service knows, and tells next who they are: [Owner]. refuse writes a refusal.
+func (s *Server) Guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
+	local, keyed := web.Guard(next, "", refuse), web.Guard(next, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		owner, ok := s.keys.owner(r)
 		switch {
 		case ok:
 			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
 		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
-			answer(w, nil, &problem{status: http.StatusUnauthorized, text: "the key is unknown: set TINKER_API_KEY to a key of the service"})
+			refuse(w, http.StatusUnauthorized, errors.New("the key is unknown: set TINKER_API_KEY to a key of the service"))
 			return
 		}
 		if s.keys.needed() {
@@ -246,6 +250,9 @@ func (s *Server) Handler() http.Handler {
 		local.ServeHTTP(w, r)
 	})
 }
+
+// Disk returns how many bytes the key of an owner may have; 0 is no limit.
+func (s *Server) Disk(owner string) int64 { return s.keys.limits(owner).Disk }
 
 // bodyOf returns the body of a request, decompressed.
 func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {

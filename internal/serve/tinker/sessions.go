@@ -34,7 +34,7 @@ func (s *Server) createSession(ctx context.Context, body []byte) (any, error) {
 	}
 	id := strings.ToLower(rand.Text())
 	x := &session{
-		id: id, owner: ownerOf(ctx), made: time.Now(), name: in.DisplayName, metadata: texts(in.UserMetadata), project: in.ProjectID,
+		id: id, owner: Owner(ctx), made: time.Now(), name: in.DisplayName, metadata: texts(in.UserMetadata), project: in.ProjectID,
 		seen: time.Now(), ended: make(chan struct{}),
 	}
 	if err := s.all.store.keepSession(x); err != nil {
@@ -54,7 +54,7 @@ func (s *Server) heartbeat(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	if s.touch(ownerOf(ctx), in.SessionID) == nil {
+	if s.touch(Owner(ctx), in.SessionID) == nil {
 		return nil, gone("the session %.100q has ended", in.SessionID)
 	}
 	return map[string]string{"type": "session_heartbeat"}, nil
