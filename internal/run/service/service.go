@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -74,6 +75,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	jobs, err := openJobs(&o, server)
+	if err != nil {
+		return err
+	}
 	listener, err := web.Listen(ctx, o.Address, server.Secret())
 	if err != nil {
 		return err
@@ -90,14 +95,26 @@ func Run(ctx context.Context, o Options) (err error) {
 	o.Say(fmt.Sprintf("serves at http://%s: TINKER_BASE_URL=http://%[1]s TINKER_API_KEY=%s", address, key))
 	eg, serving := errgroup.WithContext(ctx)
 	eg.Go(func() error { return server.Run(serving) })
+	eg.Go(func() error { return jobs.Run(serving) })
 	eg.Go(func() error {
-		shell := &web.Server{Handler: server.Handler(), Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
+		mux := http.NewServeMux()
+		mux.Handle("/", server.Handler())
+		serveJobs(mux, server, jobs)
+		shell := &web.Server{Handler: mux, Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
 		return shell.Serve(serving, listener)
 	})
 	if err := eg.Wait(); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// length returns how many tokens a sequence of a model may have.
+func (o *Options) length(cfg *model.Config) int {
+	if o.MaxLen > 0 {
+		return o.MaxLen
+	}
+	return min(cfg.MaxPositions, usualLength)
 }
 
 // openBase opens a model: its sampler, and what its trainers share.
@@ -118,10 +135,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	length := o.MaxLen
-	if length == 0 {
-		length = min(cfg.MaxPositions, usualLength)
-	}
+	length := o.length(cfg)
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
 	sample := engine.SamplerSpec{
 		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored, Text: text.Decode, Tokens: text.Encode,

@@ -1,0 +1,55 @@
+package service
+
+import (
+	"errors"
+	"net/http"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/serve/finetune"
+	"github.com/trinity-go/trinity/internal/serve/openai"
+	"github.com/trinity-go/trinity/internal/serve/tinker"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// openJobs opens the fine-tuning jobs of a service, whose keys own them.
+func openJobs(o *Options, server *tinker.Server) (*finetune.Server, error) {
+	self, err := process.Self()
+	if err != nil {
+		return nil, err
+	}
+	options := finetune.Options{
+		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Program: []string{self}, Owner: tinker.Owner, Disk: server.Disk, Say: o.Say,
+		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
+			return registry.Rewards.Build("grader_reward", map[string]any{"grader": object})
+		},
+	}
+	for _, m := range o.Models {
+		path, err := filepath.Abs(m.Path)
+		if err != nil {
+			return nil, err
+		}
+		cfg, err := model.ReadConfig(path)
+		if err != nil {
+			return nil, err
+		}
+		options.Bases = append(options.Bases, finetune.Base{Name: m.Name, Path: path, MaxLen: o.length(cfg)})
+	}
+	return finetune.New(options)
+}
+
+// serveJobs adds the paths of jobs to those of a service.
+func serveJobs(mux *http.ServeMux, server *tinker.Server, jobs *finetune.Server) {
+	guarded := server.Guard(jobs.Handler(), func(w http.ResponseWriter, status int, err error) {
+		if status == http.StatusUnauthorized {
+			err = errors.New("the key is unknown: set OPENAI_API_KEY to a key of the service")
+		}
+		openai.Fail(w, &openai.Problem{Status: status, Code: "invalid_api_key", Message: err.Error()})
+	})
+	for _, path := range []string{"files", "uploads", "fine_tuning"} {
+		mux.Handle("/v1/"+path, guarded)
+		mux.Handle("/v1/"+path+"/", guarded)
+	}
+}
