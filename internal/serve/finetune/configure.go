@@ -151,8 +151,11 @@ func (s *Server) configure(j *job, c *settled) ([]byte, error) {
 	buffer := section{"total_epochs": c.epochs}
 	config := section{
 		"project": j.ID, "name": runName, "checkpoint_root_dir": "..", "seed": j.Seed, "mode": "train",
-		"model": model, "algorithm": algorithm, "buffer": buffer, "explorer": section{"eval_interval": c.every},
-		"trainer": section{"save_interval": max(1, c.steps/saves), "save_hf_checkpoint": "always", "max_checkpoints_to_keep": keptSteps},
+		"model": model, "algorithm": algorithm, "buffer": buffer, "explorer": section{"eval_interval": c.every, "rollout_model": section{"engine_type": s.opts.Sampler}},
+		"trainer": section{
+			"trainer_type": s.opts.Trainer, "save_interval": max(1, c.steps/saves), "save_hf_checkpoint": "always",
+			"max_checkpoints_to_keep": keptSteps,
+		},
 	}
 	rows := func(name, path string, format, more section) section {
 		data := section{"path": path, "format": format}

@@ -27,7 +27,7 @@ import (
 // files are the files of clients, each a directory with its bytes and its description.
 type files struct {
 	dir  string
-	disk func(owner string) int64
+	fits func(owner string, more int64) error
 
 	mu  sync.Mutex
 	all map[string]*file
@@ -160,7 +160,7 @@ func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (w
 		if seconds := one.ExpiresAt; seconds != nil {
 			*seconds += one.CreatedAt
 		}
-		if err := f.fits(one); err != nil {
+		if err := f.fits(owner, one.Bytes); err != nil {
 			return err
 		}
 		text, err := json.Marshal(one)
@@ -178,21 +178,16 @@ func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (w
 	return one.File, nil
 }
 
-// fits returns an error if a file is more than its owner's key has room for.
-func (f *files) fits(one *file) error {
+// used returns the bytes of an owner's files.
+func (f *files) used(owner string) (sum int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	limit, used := f.disk(one.Owner), one.Bytes
-	for _, other := range f.all {
-		if other.Owner == one.Owner {
-			used += other.Bytes
+	for _, one := range f.all {
+		if one.Owner == owner {
+			sum += one.Bytes
 		}
 	}
-	if limit > 0 && used > limit {
-		return &openai.Problem{Status: http.StatusForbidden, Code: "quota", Param: "file", Message: fmt.Sprintf(
-			"the files of the key %s would take %d bytes, and it may have %d: delete some", one.Owner, used, limit)}
-	}
-	return nil
+	return sum
 }
 
 // upload takes a file that a client sends as a form.

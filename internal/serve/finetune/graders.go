@@ -30,6 +30,25 @@ func (s *Server) checkGrader(text json.RawMessage, param string) (section, error
 	return object, nil
 }
 
+// itemOf returns what checks that a row has what a grader reads of it.
+func (s *Server) itemOf(grader json.RawMessage) (func(map[string]any) error, error) {
+	var object section
+	if err := json.Unmarshal(grader, &object); err != nil {
+		return nil, err
+	}
+	reward, err := s.opts.Grader(object)
+	if err != nil {
+		return nil, err
+	}
+	check := trinity.RequirementsOf(reward).CheckTask
+	return func(row map[string]any) error {
+		if check == nil {
+			return nil
+		}
+		return check(&trinity.Task{Row: row})
+	}, nil
+}
+
 // validateGrader checks a grader object.
 func (s *Server) validateGrader(_ string, _ *http.Request, body []byte) (any, error) {
 	var in struct {

@@ -122,6 +122,43 @@ func (s *Server) wake() {
 	s.changed = make(chan struct{})
 }
 
+// fits returns an error if so many more bytes are more than an owner's key has room for.
+func (s *Server) fits(owner string, more int64) error {
+	limit := s.opts.Disk(owner)
+	if limit == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	var dirs []string
+	for _, j := range s.jobs {
+		if j.Owner == owner {
+			dirs = append(dirs, j.dir)
+		}
+	}
+	s.mu.Unlock()
+	used := s.files.used(owner) + more
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // files may go while they are counted
+			if err == nil && d.Type().IsRegular() {
+				if info, err := d.Info(); err == nil {
+					used += info.Size()
+				}
+			}
+			return nil
+		})
+	}
+	if used > limit {
+		return &openai.Problem{Status: http.StatusForbidden, Code: "quota", Message: fmt.Sprintf(
+			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files", owner, gib(used), gib(limit))}
+	}
+	return nil
+}
+
+func gib(n int64) float64 { return float64(n) / (1 << 30) }
+
+// maxJobs bounds the jobs of an owner that have not ended.
+const maxJobs = 100
+
 // suffix is what clients may add to the names of models.
 var suffix = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
@@ -135,8 +172,14 @@ func (s *Server) create(owner string, _ *http.Request, body []byte) (any, error)
 		return nil, err
 	}
 	j, err := s.newJob(owner, &o)
+	if err == nil {
+		err = s.fits(owner, 0)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if n := s.open(owner); n >= maxJobs {
+		return nil, openai.Bad("", "%d jobs of this key have not ended, and there may be no more: cancel some", n)
 	}
 	if err := s.prepare(j); err != nil {
 		return nil, err
@@ -146,6 +189,18 @@ func (s *Server) create(owner string, _ *http.Request, body []byte) (any, error)
 	s.jobs[j.ID] = j
 	s.wake()
 	return s.shown(j), nil
+}
+
+// open counts the jobs of an owner that have not ended.
+func (s *Server) open(owner string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.Owner == owner && !j.Status.Ended() {
+			n++
+		}
+	}
+	return n
 }
 
 // newJob checks an order, but for its data.

@@ -3,6 +3,7 @@ package finetune
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ func (e *rowError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.line, e.text)
 }
 
-// checkRows checks all rows of a method's data, and returns their number.
-func checkRows(path, method string) (rows int, err error) {
+// checkRows checks all rows of a method's data, and returns their number. item checks a row as a grader reads it.
+func checkRows(path, method string, item func(map[string]any) error) (rows int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -51,6 +52,9 @@ func checkRows(path, method string) (rows int, err error) {
 		r, err := readRow(line)
 		if err == nil {
 			err = check(r)
+		}
+		if err == nil {
+			err = item(r.all)
 		}
 		rows++
 		return err
@@ -85,6 +89,7 @@ func eachLine(f io.Reader, visit func(line []byte) error) error {
 // row is a row of any method. Its keys are checked by the method.
 type row struct {
 	keys map[string]json.RawMessage
+	all  map[string]any
 }
 
 func readRow(line []byte) (*row, error) {
@@ -92,18 +97,14 @@ func readRow(line []byte) (*row, error) {
 		return nil, errors.New("the text is not UTF-8")
 	}
 	r := &row{}
-	if err := json.Unmarshal(line, &r.keys); err != nil || r.keys == nil {
-		return nil, fmt.Errorf("want a JSON object: %w", cmpError(err))
+	err := json.Unmarshal(line, &r.keys)
+	if err == nil {
+		err = json.Unmarshal(line, &r.all)
+	}
+	if err != nil || r.keys == nil {
+		return nil, fmt.Errorf("want a JSON object, got %.60q: %w", line, cmp.Or(err, errors.New("null")))
 	}
 	return r, nil
-}
-
-// cmpError names null, which decodes without an error.
-func cmpError(err error) error {
-	if err == nil {
-		return errors.New("got null")
-	}
-	return err
 }
 
 // only returns an error if there are other keys than these.

@@ -88,19 +88,24 @@ func (s *Server) validate(ctx context.Context, j *job) {
 		}
 		j.Status, j.Steps = wire.Queued, c.steps
 		h := c.hyperparameters(j.Method.Type)
-		j.terms().Hyperparameters, j.Hyperparameters = h, *h
+		j.Method, j.Hyperparameters = j.Method.With(h), *h
 		j.note("info", "Files validated, moving job to queued state")
 	})
 }
 
 // checkData checks the rows of a job, and settles its numbers.
 func (s *Server) checkData(j *job) (c settled, err error) {
-	rows := 0
+	rows, item := 0, func(map[string]any) error { return nil }
+	if j.Method.Type == wire.Reinforcement {
+		if item, err = s.itemOf(j.terms().Grader); err != nil {
+			return c, err
+		}
+	}
 	for _, file := range []struct{ key, name string }{{"validation_file", validationRows}, {"training_file", trainingRows}} {
 		if file.key == "validation_file" && j.ValidationFile == nil {
 			continue
 		}
-		if rows, err = checkRows(filepath.Join(j.dir, file.name), j.Method.Type); err != nil {
+		if rows, err = checkRows(filepath.Join(j.dir, file.name), j.Method.Type, item); err != nil {
 			return c, &openai.Problem{Code: "invalid_" + file.key, Param: file.key, Message: file.key + ": " + err.Error()}
 		}
 	}
@@ -111,14 +116,15 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 	return settle(j.Method.Type, j.terms().Hyperparameters, rows, base.MaxLen)
 }
 
-// check checks the configuration of a job as `trinity check` does.
+// check checks the configuration of a job as `trinity check` does, but for memory.
 func (s *Server) check(ctx context.Context, j *job) error {
 	said := &process.Ends{}
 	p := process.Program{
 		Path: s.opts.Program[0], Command: slices.Concat(s.opts.Program, []string{"check", "--no-python", "--config", configFile}), Dir: j.dir,
 		Foreign: true, Stderr: said,
 	}
-	if _, err := p.Run(ctx, nil, 1<<20); err != nil {
+	plan, err := p.Run(ctx, nil, 1<<20)
+	if err != nil && len(plan) == 0 { // with a plan, only memory lacks, which other runs may have until this one begins
 		return errors.New(cmp.Or(s.lastLine(j, said.Last()), err.Error()))
 	}
 	return nil
@@ -167,14 +173,14 @@ func (s *Server) train(ctx context.Context, j *job) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	c := &child{j.runDir(), cancel}
+	starts := false
 	s.update(j, func() {
-		if j.Status != wire.Queued { // changed meanwhile
-			return
+		if starts = j.Status == wire.Queued; starts { // else it was changed meanwhile
+			j.Status, j.Began, j.running = wire.Running, now(), c
+			j.note("info", "Fine-tuning job started")
 		}
-		j.Status, j.Began, j.running = wire.Running, now(), c
-		j.note("info", "Fine-tuning job started")
 	})
-	if j.running == nil {
+	if !starts {
 		return
 	}
 	unhook := context.AfterFunc(ctx, func() {

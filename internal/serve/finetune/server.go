@@ -32,10 +32,12 @@ type Base struct {
 type Options struct {
 	Dir     string // of files and jobs; one process at a time uses it
 	Bases   []Base
-	Alpha   int      // lora_alpha of adapters
+	Alpha   int    // lora_alpha of adapters
+	Trainer string // plug-ins that train and sample
+	Sampler string
 	Program []string // this program: the arguments of a command follow
 	Owner   func(context.Context) string
-	// Disk returns how many bytes the files of an owner may have; 0 is no limit.
+	// Disk returns how many bytes the files and jobs of an owner may have; 0 is no limit.
 	Disk func(owner string) int64
 	// Grader builds the grader of an object. Its error is the client's.
 	Grader func(object map[string]any) (trinity.RewardFunc, error)
@@ -54,7 +56,8 @@ type Server struct {
 
 // New returns a server with the files and jobs that another one of this directory has left.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o, files: files{dir: filepath.Join(o.Dir, "files"), disk: o.Disk}, changed: make(chan struct{})}
+	s := &Server{opts: o, changed: make(chan struct{})}
+	s.files = files{dir: filepath.Join(o.Dir, "files"), fits: s.fits}
 	if err := s.files.open(); err != nil {
 		return nil, err
 	}

@@ -69,6 +69,17 @@ func (m *Method) Terms() (terms **MethodTerms, ok bool) {
 	return terms, ok
 }
 
+// With returns the method with other hyperparameters. It shares nothing that changes with m.
+func (m *Method) With(h *Hyperparameters) Method {
+	out := *m
+	if place, ok := out.Terms(); ok && *place != nil {
+		terms := **place
+		terms.Hyperparameters = h
+		*place = &terms
+	}
+	return out
+}
+
 // MethodTerms are the terms of a method. Grader and ResponseFormat belong to reinforcement alone.
 type MethodTerms struct {
 	Hyperparameters *Hyperparameters `json:"hyperparameters,omitempty"`
