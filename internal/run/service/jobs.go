@@ -21,7 +21,7 @@ func openJobs(o *Options, server *tinker.Server) (*finetune.Server, error) {
 		return nil, err
 	}
 	options := finetune.Options{
-		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, Sampler: o.Sampler, Program: []string{self},
+		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, Sampler: o.Sampler, Program: self,
 		Owner: tinker.Owner, Disk: server.Disk, Say: o.Say,
 		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
 			return registry.Rewards.Build("grader_reward", map[string]any{"grader": object})

@@ -120,8 +120,8 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 func (s *Server) check(ctx context.Context, j *job) error {
 	said := &process.Ends{}
 	p := process.Program{
-		Path: s.opts.Program[0], Command: slices.Concat(s.opts.Program, []string{"check", "--no-python", "--config", configFile}), Dir: j.dir,
-		Foreign: true, Stderr: said,
+		Path: s.opts.Program, Command: []string{os.Args[0], "check", "--no-python", "--config", configFile}, Dir: j.dir, Foreign: true,
+		Stderr: said,
 	}
 	plan, err := p.Run(ctx, nil, 1<<20)
 	if err != nil && len(plan) == 0 { // with a plan, only memory lacks, which other runs may have until this one begins
@@ -212,8 +212,8 @@ func (s *Server) process(ctx context.Context, j *job) error {
 	defer log.Close()
 	said := &process.Ends{}
 	p := process.Program{
-		Path: s.opts.Program[0], Command: slices.Concat(s.opts.Program, []string{"run", "--config", configFile}), Dir: j.dir,
-		Foreign: true, Stdout: log, Stderr: &tee{log, said},
+		Path: s.opts.Program, Command: []string{os.Args[0], "run", "--config", configFile}, Dir: j.dir, Foreign: true, Stdout: log,
+		Stderr: &tee{log, said},
 	}
 	if _, err := p.Run(ctx, nil, 0); err != nil {
 		return errors.New(cmp.Or(s.lastLine(j, said.Last()), err.Error()))

@@ -35,7 +35,7 @@ type Options struct {
 	Alpha   int    // lora_alpha of adapters
 	Trainer string // plug-ins that train and sample
 	Sampler string
-	Program []string // this program: the arguments of a command follow
+	Program string // this program
 	Owner   func(context.Context) string
 	// Disk returns how many bytes the files and jobs of an owner may have; 0 is no limit.
 	Disk func(owner string) int64

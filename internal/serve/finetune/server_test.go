@@ -79,7 +79,7 @@ func serve(t *testing.T, dir string, change func(*Options)) *tester {
 	}
 	type owner struct{}
 	o := Options{
-		Dir: dir, Bases: []Base{{"org/tiny", "/models/tiny", 64}}, Alpha: 32, Trainer: "cpu", Sampler: "cpu", Program: []string{self},
+		Dir: dir, Bases: []Base{{"org/tiny", "/models/tiny", 64}}, Alpha: 32, Trainer: "cpu", Sampler: "cpu", Program: self,
 		Owner: func(ctx context.Context) string { return ctx.Value(owner{}).(string) }, Disk: func(string) int64 { return 0 },
 		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
 			return registry.Rewards.Build("grader_reward", map[string]any{"grader": object, "isolation": "none"})
