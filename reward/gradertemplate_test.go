@@ -11,7 +11,8 @@ import (
 // templates have no cycles.
 func FuzzGraderTemplate(f *testing.F) {
 	for _, template := range []string{
-		"{{ item.a }}", "{{item.list[0].b}}", "{{ sample.output_json.x }}", "{{ item.again }}", "{{{{ item.a }}}}", "{{ item }}", "{{}}", "{{ item.list[99999999999999999999] }}",
+		"{{ item.a }}", "{{item.list[0].b}}", "{{ sample.output_json.x }}", "{{ item.again }}", "{{{{ item.a }}}}", "{{ item }}", "{{}}",
+		"{{ item.list[99999999999999999999] }}",
 		"{{ sample.choices[0].message.content }}", "{{ item.a[\"x\"] }}", "{{ item.list[-1] }}", "{{ item..a }}",
 	} {
 		f.Add(template, `{"x": 1}`)

@@ -3,25 +3,11 @@
 from job import train
 
 GRADER = {
-    "type": "multi",
-    "name": "sums",
-    "graders": {
-        "right": {
-            "type": "string_check",
-            "name": "right",
-            "operation": "eq",
-            "input": "{{ sample.output_text }}",
-            "reference": "{{ item.answer }}",
-        },
-        "named": {
-            "type": "string_check",
-            "name": "named",
-            "operation": "like",
-            "input": "{{ sample.output_text }}",
-            "reference": "{{ item.answer }}",
-        },
-    },
-    "calculate_output": "0.8 * right + 0.2 * named",
+    "type": "string_check",
+    "name": "named",
+    "operation": "like",
+    "input": "{{ sample.output_text }}",
+    "reference": "{{ item.answer }}",
 }
 
 

@@ -15,14 +15,26 @@ import (
 )
 
 // openJobs opens the fine-tuning jobs of a service, whose keys own them.
-func openJobs(o *Options, server *tinker.Server) (*finetune.Server, error) {
+func openJobs(o *Options) (*finetune.Server, error) {
 	self, err := process.Self()
 	if err != nil {
 		return nil, err
 	}
 	options := finetune.Options{
 		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, Sampler: o.Sampler, Program: self,
-		Owner: tinker.Owner, Disk: server.Disk, Say: o.Say,
+		Owner: tinker.Owner, Say: o.Say,
+		Disk: func(owner string) (limit int64) {
+			keys, err := tinker.ReadKeys(o.Dir)
+			if err != nil {
+				o.Say(err.Error())
+			}
+			for _, k := range keys {
+				if k.Name == owner {
+					limit = k.Disk
+				}
+			}
+			return limit
+		},
 		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
 			return registry.Rewards.Build("grader_reward", map[string]any{"grader": object})
 		},
@@ -49,8 +61,8 @@ func serveJobs(mux *http.ServeMux, server *tinker.Server, jobs *finetune.Server)
 		}
 		openai.Fail(w, &openai.Problem{Status: status, Code: "invalid_api_key", Message: err.Error()})
 	})
-	for _, path := range []string{"files", "uploads", "fine_tuning"} {
-		mux.Handle("/v1/"+path, guarded)
-		mux.Handle("/v1/"+path+"/", guarded)
+	for _, path := range []string{"/v1/files", "/v1/uploads", "/v1/fine_tuning"} {
+		mux.Handle(path, guarded)
+		mux.Handle(path+"/", guarded)
 	}
 }

@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	jobs, err := openJobs(&o, server)
+	jobs, err := openJobs(&o)
 	if err != nil {
 		return err
 	}

@@ -1,22 +1,24 @@
 package finetune
 
 import (
+	"bytes"
+	_ "embed"
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/bits"
 	"path/filepath"
 	"regexp"
 	"slices"
-
-	"go.yaml.in/yaml/v4"
+	"text/template"
 
 	"github.com/trinity-go/trinity/internal/serve/openai"
+	"github.com/trinity-go/trinity/internal/serve/web"
 	wire "github.com/trinity-go/trinity/internal/wire/finetune"
 )
 
 // Names in a job's directory. Its run is in a directory of its own beside them.
 const (
+	filesDir       = "uploaded"
 	jobsDir        = "jobs"
 	jobFile        = "job.json"
 	configFile     = "config.yaml"
@@ -42,9 +44,9 @@ const (
 
 // settled are the numbers of a job.
 type settled struct {
-	epochs, batch, steps, every int
-	rate, beta                  float64
-	samples, reply              int
+	Epochs, Batch, Steps, Every int
+	Rate, Beta                  float64
+	Samples, Reply              int
 }
 
 // whole returns a number of hyperparameters that is whole and from least to most, or what auto means.
@@ -78,15 +80,15 @@ func settle(method string, h *wire.Hyperparameters, rows, maxLen int) (c settled
 	if method == wire.Reinforcement {
 		batch = min(max(rows, 1), 8)
 	}
-	if c.batch, err = whole(at("batch_size"), h.BatchSize, 1, 4096, batch); err != nil {
+	if c.Batch, err = whole(at("batch_size"), h.BatchSize, 1, 4096, batch); err != nil {
 		return c, err
 	}
-	if rows > 0 && c.batch > rows {
-		return c, openai.Bad(at("batch_size"), "want at most the rows of the training file, %d, got %d", rows, c.batch)
+	if rows > 0 && c.Batch > rows {
+		return c, openai.Bad(at("batch_size"), "want at most the rows of the training file, %d, got %d", rows, c.Batch)
 	}
 	epochs := 3
 	if method == wire.Reinforcement { // 40 steps or more, if ten passes give them
-		epochs = min(max(40*c.batch/max(rows, 1), 1), 10)
+		epochs = min(max(40*c.Batch/max(rows, 1), 1), 10)
 	}
 	multiplier, numbers := 1.0, []struct {
 		to               *int
@@ -94,23 +96,23 @@ func settle(method string, h *wire.Hyperparameters, rows, maxLen int) (c settled
 		n                *wire.Number
 		least, most, use int
 	}{
-		{&c.epochs, "n_epochs", h.NEpochs, 1, 1000, epochs}, {&c.samples, "eval_samples", h.EvalSamples, 1, 64, 1},
-		{&c.reply, "max_completion_tokens", h.MaxCompletionTokens, 1, max(1, maxLen-1), max(1, min(usualLen, maxLen/2))},
+		{&c.Epochs, "n_epochs", h.NEpochs, 1, 1000, epochs}, {&c.Samples, "eval_samples", h.EvalSamples, 1, 64, 1},
+		{&c.Reply, "max_completion_tokens", h.MaxCompletionTokens, 1, max(1, maxLen-1), max(1, min(usualLen, maxLen/2))},
 	}
 	for _, n := range numbers {
 		if *n.to, err = whole(at(n.key), n.n, n.least, n.most, n.use); err != nil {
 			return c, err
 		}
 	}
-	c.steps = max(1, rows*c.epochs/c.batch)
-	if c.every, err = whole(at("eval_interval"), h.EvalInterval, 1, 1<<20, max(1, c.steps/saves)); err != nil {
+	c.Steps = max(1, rows*c.Epochs/c.Batch)
+	if c.Every, err = whole(at("eval_interval"), h.EvalInterval, 1, 1<<20, max(1, c.Steps/saves)); err != nil {
 		return c, err
 	}
 	if multiplier, err = positive(at("learning_rate_multiplier"), h.LearningRateMultiplier, 1000, 1); err != nil {
 		return c, err
 	}
-	c.rate = rates[method] * multiplier
-	c.beta, err = positive(at("beta"), h.Beta, 100, betaUsual)
+	c.Rate = rates[method] * multiplier
+	c.Beta, err = positive(at("beta"), h.Beta, 100, betaUsual)
 	return c, err
 }
 
@@ -118,101 +120,60 @@ func settle(method string, h *wire.Hyperparameters, rows, maxLen int) (c settled
 func (c *settled) hyperparameters(method string) *wire.Hyperparameters {
 	number := func(v float64) *wire.Number { n := wire.Number(v); return &n }
 	h := &wire.Hyperparameters{
-		BatchSize: number(float64(c.batch)), NEpochs: number(float64(c.epochs)), LearningRateMultiplier: number(c.rate / rates[method]),
+		BatchSize: number(float64(c.Batch)), NEpochs: number(float64(c.Epochs)), LearningRateMultiplier: number(c.Rate / rates[method]),
 	}
 	switch method {
 	case wire.DPO:
-		h.Beta = number(c.beta)
+		h.Beta = number(c.Beta)
 	case wire.Reinforcement:
-		h.EvalInterval, h.EvalSamples, h.MaxCompletionTokens = number(float64(c.every)), number(float64(c.samples)), number(float64(c.reply))
+		h.EvalInterval, h.EvalSamples, h.MaxCompletionTokens = number(float64(c.Every)), number(float64(c.Samples)), number(float64(c.Reply))
 	}
 	return h
 }
 
-type section = map[string]any
+//go:embed job.yaml
+var jobTemplate string
+
+// runTemplate is the configuration of a run. JSON is YAML.
+var runTemplate = template.Must(template.New("job.yaml").Funcs(template.FuncMap{"json": func(v any) (string, error) {
+	text, err := web.Encode(v)
+	return string(text), err
+}}).Parse(jobTemplate))
+
+// terms are what the configuration of a job's run is made of.
+type terms struct {
+	Options
+	Job                                     *job
+	Base                                    Base
+	Adapter                                 string // directory; "" for a new one
+	Numbers                                 *settled
+	Grader                                  any
+	Judges                                  []map[string]any
+	IsRL, IsDPO                             bool
+	Rank, Rollouts, WarmUp, SaveEvery, Kept int
+}
 
 // configure returns the configuration of a job's run. Its paths are below the job's directory.
 func (s *Server) configure(j *job, c *settled) ([]byte, error) {
-	base, adapter, err := s.modelOf(j.Owner, j.Model)
+	t := terms{
+		Options: s.opts, Job: j, Numbers: c, IsRL: j.Method.Type == wire.Reinforcement, IsDPO: j.Method.Type == wire.DPO, Rank: loraRank,
+		Rollouts: rollouts, WarmUp: min(10, c.Steps/10), SaveEvery: max(1, c.Steps/saves), Kept: keptSteps,
+	}
+	var err error
+	if t.Base, t.Adapter, err = s.modelOf(j.Owner, j.Model); err == nil && t.Adapter != "" {
+		t.Adapter, err = filepath.Rel(j.dir, t.Adapter)
+	}
+	if err == nil && t.IsRL {
+		var object any
+		err = json.Unmarshal(j.terms().Grader, &object)
+		t.Grader, t.Judges = escaped(object), s.judges(object)
+	}
 	if err != nil {
 		return nil, err
 	}
-	lora := section{"lora_rank": loraRank, "lora_alpha": s.opts.Alpha}
-	if adapter != "" {
-		if adapter, err = filepath.Rel(j.dir, adapter); err != nil {
-			return nil, err
-		}
-		lora = section{"path": adapter}
-	}
-	model := section{"model_path": base.Path, "max_model_len": base.MaxLen, "lora_configs": []any{lora}}
-	algorithm := section{"optimizer": section{
-		"lr": c.rate, "lr_warmup_steps": min(10, c.steps/10), "lr_scheduler_type": "linear", "min_lr_ratio": 0.1, "weight_decay": 0,
-	}}
-	buffer := section{"total_epochs": c.epochs}
-	config := section{
-		"project": j.ID, "name": runName, "checkpoint_root_dir": "..", "seed": j.Seed, "mode": "train",
-		"model": model, "algorithm": algorithm, "buffer": buffer, "explorer": section{"eval_interval": c.every, "rollout_model": section{"engine_type": s.opts.Sampler}},
-		"trainer": section{
-			"trainer_type": s.opts.Trainer, "save_interval": max(1, c.steps/saves), "save_hf_checkpoint": "always",
-			"max_checkpoints_to_keep": keptSteps,
-		},
-	}
-	rows := func(name, path string, format, more section) section {
-		data := section{"path": path, "format": format}
-		if name != "" {
-			data["name"] = name
-		}
-		for key, value := range more {
-			data[key] = value
-		}
-		return data
-	}
-	order := section{"data_selector": section{"selector_type": "shuffle", "seed": j.Seed}}
-	switch j.Method.Type {
-	case wire.Reinforcement:
-		config["mode"], model["max_response_tokens"] = "both", c.reply
-		algorithm["algorithm_type"], algorithm["repeat_times"], algorithm["kl_loss_fn"] = "grpo", rollouts, "none"
-		buffer["batch_size"] = c.batch
-		var object any
-		if err := json.Unmarshal(j.Method.Reinforcement.Grader, &object); err != nil {
-			return nil, err
-		}
-		format := section{"prompt_key": "messages", "tools_key": "tools"}
-		input := section{
-			"taskset":               rows("train", trainingRows, format, order),
-			"default_workflow_type": "simple_workflow", "default_reward_fn_type": "grader_reward",
-		}
-		graded := section{"grader": escaped(object)}
-		input["taskset"].(section)["reward_fn_args"] = graded
-		if j.ValidationFile != nil {
-			input["eval_tasksets"] = []any{rows("valid", validationRows, format, section{"repeat_times": c.samples, "reward_fn_args": graded})}
-		}
-		buffer["explorer_input"] = input
-		if asked := s.judges(object); len(asked) > 0 {
-			config["explorer"].(section)["auxiliary_models"] = asked
-		}
-	default:
-		format := section{"messages_key": "messages", "tools_key": "tools", "enable_concatenated_multi_turn": true}
-		algorithm["algorithm_type"] = "sft"
-		if j.Method.Type == wire.DPO {
-			format = section{
-				"messages_key": "input.messages", "tools_key": "input.tools", "chosen_key": "preferred_output", "rejected_key": "non_preferred_output",
-			}
-			algorithm["algorithm_type"], algorithm["kl_loss_fn"] = "dpo", "none"
-			algorithm["policy_loss_fn_args"] = section{"beta": c.beta}
-		}
-		buffer["train_batch_size"] = c.batch
-		input := section{"experience_buffer": rows("train", trainingRows, format, order)}
-		if j.ValidationFile != nil {
-			input["eval_buffers"] = section{"valid": rows("", validationRows, format, nil)}
-		}
-		buffer["trainer_input"] = input
-	}
-	text, err := yaml.Marshal(config)
-	if err != nil {
-		return nil, fmt.Errorf("the configuration: %w", err)
-	}
-	return text, nil
+	var out bytes.Buffer
+	err = runTemplate.Execute(&out, &t)
+	return out.Bytes(), err
 }
 
 var interpolation = regexp.MustCompile(`(\\*)\$\{`)
@@ -223,8 +184,8 @@ func escaped(value any) any {
 	switch v := value.(type) {
 	case string:
 		return interpolation.ReplaceAllString(v, `$1$1\$${`)
-	case section:
-		out := section{}
+	case map[string]any:
+		out := map[string]any{}
 		for key, part := range v {
 			out[key] = escaped(part)
 		}
@@ -240,10 +201,10 @@ func escaped(value any) any {
 }
 
 // judges returns the models of this service that a grader asks.
-func (s *Server) judges(object any) (all []any) {
+func (s *Server) judges(object any) (all []map[string]any) {
 	for _, name := range modelsOf(object) {
 		if i := slices.IndexFunc(s.opts.Bases, func(b Base) bool { return b.Name == name }); i >= 0 {
-			all = append(all, section{"name": name, "model_path": s.opts.Bases[i].Path, "max_model_len": s.opts.Bases[i].MaxLen})
+			all = append(all, map[string]any{"name": name, "model_path": s.opts.Bases[i].Path, "max_model_len": s.opts.Bases[i].MaxLen})
 		}
 	}
 	return all
@@ -252,7 +213,7 @@ func (s *Server) judges(object any) (all []any) {
 // modelsOf returns the names of models in a grader object, sorted, each once.
 func modelsOf(object any) (names []string) {
 	switch v := object.(type) {
-	case section:
+	case map[string]any:
 		if kind, _ := v["type"].(string); kind == "score_model" || kind == "label_model" {
 			if name, _ := v["model"].(string); name != "" {
 				names = append(names, name)

@@ -18,16 +18,16 @@ import (
 
 // columns has the names that users of OpenAI's API plot, by the beginnings and the ends of the names of metrics.
 var columns = map[string]map[string][]string{
-	"actor/": {
+	"actor": {
 		"sft_loss": {"train_loss"}, "dpo_loss": {"train_loss"}, "pg_loss": {"train_loss"}, "accuracy_mean": {"train_accuracy"},
 		"lr": {"learning_rate"}, "grad_norm": {"grad_norm"},
 	},
-	"eval/valid/": {
+	"eval/valid": {
 		"sft_loss": {"valid_loss", "full_valid_loss"}, "dpo_loss": {"valid_loss", "full_valid_loss"}, "accuracy_mean": {"valid_accuracy"},
 		"reward/mean": {"valid_reward_mean"}, "response_length/mean": {"valid_completion_tokens_mean"},
 		"invalid_reward_count": {"valid_grader_errors"},
 	},
-	"rollout/": {
+	"rollout": {
 		"reward/mean": {"train_reward_mean"}, "response_length/mean": {"train_completion_tokens_mean"},
 		"invalid_reward_count": {"train_grader_errors"},
 	},
@@ -40,7 +40,7 @@ const tokensMetric = "perf/total_num_tokens"
 func columnsOf(metric string) []string {
 	metric, _, _ = strings.Cut(metric, "@") // of so many samples
 	for prefix, ends := range columns {
-		if end, ok := strings.CutPrefix(metric, prefix); ok {
+		if end, ok := strings.CutPrefix(metric, prefix+"/"); ok {
 			return ends[end]
 		}
 	}
@@ -98,20 +98,32 @@ func (p *step) message(total int) string {
 	return strings.TrimRight(text, ",:")
 }
 
+// isHalf reports whether a step of a reinforcement job has told of its rollouts alone, or of its training alone: two parts
+// of a run write that, and an event has both.
+func (p *step) isHalf() bool {
+	_, learnt := p.metrics["train_loss"]
+	_, scored := p.metrics["train_reward_mean"]
+	return learnt != scored
+}
+
 // events returns the log of a job, the newest line first: what happened to the job, and the metrics of its steps.
 func (s *Server) events(owner string, r *http.Request) (any, error) {
 	s.mu.Lock()
 	j, err := s.job(owner, r.PathValue("id"))
 	var all, notes []wire.Event
-	total := 0
+	total, live := 0, false
 	if err == nil {
 		notes, total = slices.Clone(j.Notes), j.Steps
+		live = !j.Status.Ended() && j.Method.Type == wire.Reinforcement
 	}
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range j.progress() {
+		if live && p.isHalf() {
+			continue
+		}
 		all = append(all, wire.Event{
 			ID: fmt.Sprintf("ftevent-%s-step-%d", j.key(), p.number), Object: "fine_tuning.job.event", CreatedAt: p.time, Level: "info",
 			Message: p.message(total), Type: "metrics", Data: p.metrics,

@@ -144,12 +144,11 @@ func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (w
 	one := &file{Owner: owner}
 	id := "file-" + strings.ToLower(rand.Text())
 	err := durable.WriteDir(filepath.Join(f.dir, id), func(dir string) (err error) {
-		content, err := os.OpenFile(filepath.Join(dir, fileBytes), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-		if err != nil {
+		err = durable.Replace(filepath.Join(dir, fileBytes), func(w io.Writer) (err error) {
+			one.File, err = write(w)
 			return err
-		}
-		one.File, err = write(content)
-		if err = errors.Join(err, content.Close()); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 		info, err := os.Stat(filepath.Join(dir, fileBytes))
@@ -167,7 +166,7 @@ func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (w
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(dir, fileAbout), text, 0o600)
+		return durable.WriteFile(filepath.Join(dir, fileAbout), text)
 	})
 	if err != nil {
 		return wire.File{}, err

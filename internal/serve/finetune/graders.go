@@ -15,28 +15,33 @@ import (
 	wire "github.com/trinity-go/trinity/internal/wire/finetune"
 )
 
-// checkGrader returns a grader object, or what is wrong with it. param is its place in the request.
-func (s *Server) checkGrader(text json.RawMessage, param string) (section, error) {
-	var object section
+// graders score replies, and check grader objects.
+type graders struct {
+	build func(object map[string]any) (trinity.RewardFunc, error)
+}
+
+// check returns a grader object, or what is wrong with it. param is its place in the request.
+func (g graders) check(text json.RawMessage, param string) (map[string]any, error) {
+	var object map[string]any
 	if err := json.Unmarshal(text, &object); err != nil || object == nil {
 		return nil, openai.Bad(param, "want a grader object, got %.80s", bytes.TrimSpace(text))
 	}
 	if object["type"] == "label_model" {
 		return nil, openai.Bad(param, "a label_model stands inside a multi grader alone, as in OpenAI's API")
 	}
-	if _, err := s.opts.Grader(object); err != nil {
+	if _, err := g.build(object); err != nil {
 		return nil, openai.Bad(param, "%s", err)
 	}
 	return object, nil
 }
 
 // itemOf returns what checks that a row has what a grader reads of it.
-func (s *Server) itemOf(grader json.RawMessage) (func(map[string]any) error, error) {
-	var object section
+func (g graders) itemOf(grader json.RawMessage) (func(map[string]any) error, error) {
+	var object map[string]any
 	if err := json.Unmarshal(grader, &object); err != nil {
 		return nil, err
 	}
-	reward, err := s.opts.Grader(object)
+	reward, err := g.build(object)
 	if err != nil {
 		return nil, err
 	}
@@ -49,28 +54,28 @@ func (s *Server) itemOf(grader json.RawMessage) (func(map[string]any) error, err
 	}, nil
 }
 
-// validateGrader checks a grader object.
-func (s *Server) validateGrader(_ string, _ *http.Request, body []byte) (any, error) {
+// validate checks a grader object.
+func (g graders) validate(_ string, _ *http.Request, body []byte) (any, error) {
 	var in struct {
 		Grader json.RawMessage `json:"grader"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	object, err := s.checkGrader(in.Grader, "grader")
+	object, err := g.check(in.Grader, "grader")
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{"grader": object}, nil
 }
 
-// runGrader scores one reply.
-func (s *Server) runGrader(_ string, r *http.Request, body []byte) (any, error) {
+// run scores one reply.
+func (g graders) run(_ string, r *http.Request, body []byte) (any, error) {
 	var in wire.GraderRun
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	object, err := s.checkGrader(in.Grader, "grader")
+	object, err := g.check(in.Grader, "grader")
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +83,12 @@ func (s *Server) runGrader(_ string, r *http.Request, body []byte) (any, error) 
 		return nil, openai.Bad("grader", "the grader asks the model %s: here only graders without a model run; those of a job ask the models "+
 			"of this service", strings.Join(asked, ", "))
 	}
-	grader, err := s.opts.Grader(object)
+	scorer, err := g.build(object)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	reward, err := grader.Score(r.Context(), trinity.RewardInput{
+	reward, err := scorer.Score(r.Context(), trinity.RewardInput{
 		Task: &trinity.Task{Row: in.Item}, Response: in.Sample, Messages: []trinity.Message{{Role: "assistant", Content: in.Sample}},
 	})
 	if err != nil && r.Context().Err() != nil {

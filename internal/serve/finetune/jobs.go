@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math/big"
@@ -301,7 +302,7 @@ func (s *Server) setMethod(j *job, o *wire.Order) error {
 	if err := checkTerms(j.Method.Type, terms); err != nil || j.Method.Type != wire.Reinforcement {
 		return err
 	}
-	object, err := s.checkGrader(terms.Grader, at+".grader")
+	object, err := s.graders.check(terms.Grader, at+".grader")
 	if err != nil {
 		return err
 	}
@@ -331,7 +332,7 @@ func checkTerms(method string, t *wire.MethodTerms) error {
 	case !h.ComputeMultiplier.Auto():
 		return openai.Bad(at+"compute_multiplier", "a machine computes as fast as it can, and each task has %d replies: "+
 			`leave it "auto", and set n_epochs and batch_size`, rollouts)
-	case h.ReasoningEffort != nil && (!isRL || *h.ReasoningEffort != "default"):
+	case h.ReasoningEffort != nil && (!isRL || *h.ReasoningEffort != wire.UsualEffort):
 		return openai.Bad(at+"reasoning_effort", "the models of this service have no levels of effort: leave it out")
 	case len(t.Grader) > 0 && !isRL:
 		return openai.Bad("method."+method+".grader", "belongs to method.reinforcement")
@@ -339,7 +340,8 @@ func checkTerms(method string, t *wire.MethodTerms) error {
 		return openai.Bad("method."+method+".grader", "a grader is missing: it scores replies")
 	}
 	if f := strings.TrimSpace(string(t.ResponseFormat)); f != "" && f != "null" {
-		return openai.Bad("method."+method+".response_format", "nothing trains on constrained replies: leave it out, and let the grader read the form")
+		return openai.Bad("method."+method+".response_format",
+			"nothing trains on constrained replies: leave it out, and let the grader read the form")
 	}
 	return nil
 }
@@ -360,23 +362,24 @@ func (s *Server) prepare(j *job) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(dir, jobFile), text, 0o600)
+		return durable.WriteSecret(filepath.Join(dir, jobFile), text)
 	})
 }
 
-// copyFile copies a file, as a link where the system has links: nothing writes to either.
+// copyFile copies a file.
 func copyFile(from, to string) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	data, err := os.ReadFile(from)
+	in, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return openai.Bad("training_file", "the file was deleted meanwhile")
 	}
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, data, 0o600)
+	defer in.Close()
+	return durable.Replace(to, func(w io.Writer) error {
+		_, err := io.Copy(w, in)
+		return err
+	})
 }
 
 // change changes a job of an owner, and waits a moment for a process that is to end at once.

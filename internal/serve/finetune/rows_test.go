@@ -36,7 +36,9 @@ const (
 func TestRowsAreChecked(t *testing.T) {
 	called := `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{}]},` +
 		`{"role":"tool","content":"b"},{"role":"assistant","content":"c","weight":1}],"tools":[]}` + "\n"
-	for method, text := range map[string]string{wire.Supervised: chat + "\n" + called, wire.DPO: pair + pair, wire.Reinforcement: task + task} {
+	for method, text := range map[string]string{
+		wire.Supervised: chat + "\n" + called, wire.DPO: pair + pair, wire.Reinforcement: task + task,
+	} {
 		if n, err := check(t, method, text); n != 2 || err != nil {
 			t.Errorf("%s: %d rows, %v", method, n, err)
 		}
@@ -61,7 +63,8 @@ func TestRowsAreChecked(t *testing.T) {
 		{wire.Supervised, user(`,{"role":"asistant","content":"b"}`), "line 1: messages[1].role: want system"},
 		{wire.Supervised, user(`,{"role":"developer","content":"b"}`), "line 1: messages[1].role: chat templates have no developer"},
 		{wire.Supervised, user(`,{"role":"assistant","content":null}`), "line 1: messages[1].content: want a text"},
-		{wire.Supervised, user(`,{"role":"assistant","content":[{"type":"image_url"}]}`), "line 1: messages[1].content[0].type: models read text"},
+		{wire.Supervised, user(`,{"role":"assistant","content":[{"type":"image_url"}]}`),
+			"line 1: messages[1].content[0].type: models read text"},
 		{wire.Reinforcement, user(`,{"role":"assistant","content":"b"}`), "line 1: messages[1].role: the last message is the user's"},
 		{wire.DPO, chat, `line 1: "messages": no such key`},
 		{wire.DPO, pair + `{"input":{}}`, "line 2: input.messages: want a list"},
@@ -83,15 +86,15 @@ func TestAutomaticNumbers(t *testing.T) {
 		rows   int
 		want   settled
 	}{
-		{wire.Supervised, 10, settled{epochs: 3, batch: 1, steps: 30, every: 3, rate: 2e-4}},
-		{wire.Supervised, 500, settled{epochs: 3, batch: 4, steps: 375, every: 37, rate: 2e-4}},
-		{wire.DPO, 100000, settled{epochs: 3, batch: 32, steps: 9375, every: 937, rate: 2e-5}},
-		{wire.Reinforcement, 4, settled{epochs: 10, batch: 4, steps: 10, every: 1, rate: 1e-4}},
-		{wire.Reinforcement, 100, settled{epochs: 3, batch: 8, steps: 37, every: 3, rate: 1e-4}},
-		{wire.Reinforcement, 1000, settled{epochs: 1, batch: 8, steps: 125, every: 12, rate: 1e-4}},
+		{wire.Supervised, 10, settled{Epochs: 3, Batch: 1, Steps: 30, Every: 3, Rate: 2e-4}},
+		{wire.Supervised, 500, settled{Epochs: 3, Batch: 4, Steps: 375, Every: 37, Rate: 2e-4}},
+		{wire.DPO, 100000, settled{Epochs: 3, Batch: 32, Steps: 9375, Every: 937, Rate: 2e-5}},
+		{wire.Reinforcement, 4, settled{Epochs: 10, Batch: 4, Steps: 10, Every: 1, Rate: 1e-4}},
+		{wire.Reinforcement, 100, settled{Epochs: 3, Batch: 8, Steps: 37, Every: 3, Rate: 1e-4}},
+		{wire.Reinforcement, 1000, settled{Epochs: 1, Batch: 8, Steps: 125, Every: 12, Rate: 1e-4}},
 	} {
 		got, err := settle(c.method, &wire.Hyperparameters{}, c.rows, 1000)
-		c.want.beta, c.want.samples, c.want.reply = 0.1, 1, 500
+		c.want.Beta, c.want.Samples, c.want.Reply = 0.1, 1, 500
 		if err != nil || got != c.want {
 			t.Errorf("%d rows, %s: %+v, want %+v; %v", c.rows, c.method, got, c.want, err)
 		}
@@ -167,27 +170,32 @@ func TestGradersRun(t *testing.T) {
 		}
 		return names
 	}
-	if r := run(multi, map[string]any{"answer": "4"}); r["reward"] != 2.0 || r["sub_rewards"].(map[string]any)["a"] != 1.0 || len(failed(r)) != 0 {
+	r := run(multi, map[string]any{"answer": "4"})
+	if r["reward"] != 2.0 || r["sub_rewards"].(map[string]any)["a"] != 1.0 || len(failed(r)) != 0 {
 		t.Errorf("%v", r)
 	}
-	r := run(multi, map[string]any{})
+	r = run(multi, map[string]any{})
 	if names := failed(r); r["reward"] != nil || len(names) != 1 || names[0] != "invalid_variable_error" {
 		t.Errorf("a failure is no reward: %v", r)
 	}
-	if r := c.good("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": check}); r["grader"].(map[string]any)["name"] != "c" {
+	r = c.good("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": check})
+	if r["grader"].(map[string]any)["name"] != "c" {
 		t.Errorf("%v", r)
 	}
 	check["operation"] = "is"
 	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": check}, 400, "grader.operation")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": check}, 400, "grader.operation")
-	asks := map[string]any{"type": "score_model", "name": "s", "model": "org/tiny", "input": []any{map[string]any{"role": "user", "content": "?"}}}
+	question := map[string]any{"role": "user", "content": "?"}
+	asks := map[string]any{"type": "score_model", "name": "s", "model": "org/tiny", "input": []any{question}}
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model org/tiny")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": 1}, 400, "want a grader object")
 }
 
 // Rows of any bytes give a number of rows or one line about what is wrong.
 func FuzzRows(f *testing.F) {
-	for _, text := range []string{chat, pair, task, chat + "{", "\xef\xbb\xbf{}", `{"messages":[null]}`, `{"input":{"messages":[{"role":[]}]}}`} {
+	for _, text := range []string{
+		chat, pair, task, chat + "{", "\xef\xbb\xbf{}", `{"messages":[null]}`, `{"input":{"messages":[{"role":[]}]}}`,
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

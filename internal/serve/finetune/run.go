@@ -86,7 +86,7 @@ func (s *Server) validate(ctx context.Context, j *job) {
 			j.fail(p.Code, p.Param, err.Error())
 			return
 		}
-		j.Status, j.Steps = wire.Queued, c.steps
+		j.Status, j.Steps = wire.Queued, c.Steps
 		h := c.hyperparameters(j.Method.Type)
 		j.Method, j.Hyperparameters = j.Method.With(h), *h
 		j.note("info", "Files validated, moving job to queued state")
@@ -97,7 +97,7 @@ func (s *Server) validate(ctx context.Context, j *job) {
 func (s *Server) checkData(j *job) (c settled, err error) {
 	rows, item := 0, func(map[string]any) error { return nil }
 	if j.Method.Type == wire.Reinforcement {
-		if item, err = s.itemOf(j.terms().Grader); err != nil {
+		if item, err = s.graders.itemOf(j.terms().Grader); err != nil {
 			return c, err
 		}
 	}
@@ -125,13 +125,13 @@ func (s *Server) check(ctx context.Context, j *job) error {
 	}
 	plan, err := p.Run(ctx, nil, 1<<20)
 	if err != nil && len(plan) == 0 { // with a plan, only memory lacks, which other runs may have until this one begins
-		return errors.New(cmp.Or(s.lastLine(j, said.Last()), err.Error()))
+		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
 	}
 	return nil
 }
 
 // lastLine returns the last line of what a program said, with the names of a job's files alone.
-func (s *Server) lastLine(j *job, said []byte) string {
+func (j *job) lastLine(said []byte) string {
 	said = bytes.TrimSpace(said)
 	line := strings.TrimPrefix(string(said[bytes.LastIndexByte(said, '\n')+1:]), "trinity: ")
 	if dir, err := filepath.Abs(j.dir); err == nil {
@@ -216,7 +216,7 @@ func (s *Server) process(ctx context.Context, j *job) error {
 		Stderr: &tee{log, said},
 	}
 	if _, err := p.Run(ctx, nil, 0); err != nil {
-		return errors.New(cmp.Or(s.lastLine(j, said.Last()), err.Error()))
+		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
 	}
 	return nil
 }

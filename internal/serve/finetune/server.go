@@ -46,8 +46,9 @@ type Options struct {
 
 // Server answers the API. Its jobs run while Run does.
 type Server struct {
-	opts  Options
-	files files
+	opts    Options
+	files   files
+	graders graders
 
 	mu      sync.Mutex
 	jobs    map[string]*job
@@ -56,8 +57,8 @@ type Server struct {
 
 // New returns a server with the files and jobs that another one of this directory has left.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o, changed: make(chan struct{})}
-	s.files = files{dir: filepath.Join(o.Dir, "files"), fits: s.fits}
+	s := &Server{opts: o, graders: graders{o.Grader}, changed: make(chan struct{})}
+	s.files = files{dir: filepath.Join(o.Dir, filesDir), fits: s.fits}
 	if err := s.files.open(); err != nil {
 		return nil, err
 	}
@@ -73,13 +74,13 @@ const maxBody = 4 << 20
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	get := func(path string, do func(owner string, r *http.Request) (any, error)) {
-		mux.HandleFunc("GET /v1/"+path, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			reply, err := do(s.opts.Owner(r.Context()), r)
 			answer(w, reply, err)
 		})
 	}
 	post := func(path string, do func(owner string, r *http.Request, body []byte) (any, error)) {
-		mux.HandleFunc("POST /v1/"+path, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 			body, status, err := web.Body(w, r, maxBody)
 			if err != nil {
 				answer(w, nil, &openai.Problem{Status: status, Code: "invalid_request", Message: err.Error()})
@@ -95,27 +96,27 @@ func (s *Server) Handler() http.Handler {
 		reply, err := s.files.remove(s.opts.Owner(r.Context()), r.PathValue("id"))
 		answer(w, reply, err)
 	})
-	get("files", s.files.list)
-	get("files/{id}", func(owner string, r *http.Request) (any, error) { return s.files.of(owner, r.PathValue("id")) })
-	get("fine_tuning/jobs", s.list)
-	get("fine_tuning/jobs/{id}", func(owner string, r *http.Request) (any, error) { return s.show(owner, r.PathValue("id")) })
-	get("fine_tuning/jobs/{id}/events", s.events)
-	get("fine_tuning/jobs/{id}/checkpoints", s.checkpoints)
-	post("fine_tuning/jobs", s.create)
+	get("/v1/files", s.files.list)
+	get("/v1/files/{id}", func(owner string, r *http.Request) (any, error) { return s.files.of(owner, r.PathValue("id")) })
+	get("/v1/fine_tuning/jobs", s.list)
+	get("/v1/fine_tuning/jobs/{id}", func(owner string, r *http.Request) (any, error) { return s.show(owner, r.PathValue("id")) })
+	get("/v1/fine_tuning/jobs/{id}/events", s.events)
+	get("/v1/fine_tuning/jobs/{id}/checkpoints", s.checkpoints)
+	post("/v1/fine_tuning/jobs", s.create)
 	for name, change := range map[string]func(*job) error{"cancel": s.cancel, "pause": s.pause, "resume": s.resume} {
-		post("fine_tuning/jobs/{id}/"+name, func(owner string, r *http.Request, _ []byte) (any, error) {
+		post("/v1/fine_tuning/jobs/{id}/"+name, func(owner string, r *http.Request, _ []byte) (any, error) {
 			return s.change(r.Context(), owner, r.PathValue("id"), change)
 		})
 	}
-	post("fine_tuning/alpha/graders/run", s.runGrader)
-	post("fine_tuning/alpha/graders/validate", s.validateGrader)
+	post("/v1/fine_tuning/alpha/graders/run", s.graders.run)
+	post("/v1/fine_tuning/alpha/graders/validate", s.graders.validate)
 	for path, instead := range map[string]string{
-		"uploads":                 "uploads in parts are not in this version: send the file to /v1/files, which takes 512 MB",
-		"fine_tuning/checkpoints": "permissions of checkpoints are not in this version: a key's checkpoints are its own",
+		"/v1/uploads":                 "uploads in parts are not in this version: send the file to /v1/files, which takes 512 MB",
+		"/v1/fine_tuning/checkpoints": "permissions of checkpoints are not in this version: a key's checkpoints are its own",
 	} {
 		refuse := func(w http.ResponseWriter, _ *http.Request) { answer(w, nil, missing("%s", instead)) }
-		mux.HandleFunc("/v1/"+path, refuse)
-		mux.HandleFunc("/v1/"+path+"/", refuse)
+		mux.HandleFunc(path, refuse)
+		mux.HandleFunc(path+"/", refuse)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, missing("%s %s is not in this version: docs/guide/finetuning.md says what is", r.Method, r.URL.Path))

@@ -52,9 +52,9 @@ func pretend(command string) int {
 	}
 	order, _ := os.OpenFile(filepath.Join("..", "..", "order"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	fmt.Fprintln(order, filepath.Base(id))
-	write("run/monitor/metrics.jsonl", `{"step":1,"role":"trainer","time":"2026-01-02T15:04:05Z","metrics":{"actor/sft_loss":2,"perf/total_num_tokens":7}}
-{"step":2,"role":"trainer","time":"2026-01-02T15:04:06Z","metrics":{"actor/sft_loss":1.5,"eval/valid/sft_loss":3,"perf/total_num_tokens":8}}
-`)
+	const line = `{"step":%d,"role":"trainer","time":"2026-01-02T15:04:05Z","metrics":{%s}}` + "\n"
+	write("run/monitor/metrics.jsonl", fmt.Sprintf(line, 1, `"actor/sft_loss":2,"perf/total_num_tokens":7`)+
+		fmt.Sprintf(line, 2, `"actor/sft_loss":1.5,"eval/valid/sft_loss":3,"perf/total_num_tokens":8`))
 	write("run/global_step_2/actor/lora_adapter/adapter_model.safetensors", "weights")
 	return 0
 }
@@ -284,7 +284,7 @@ func TestFiles(t *testing.T) {
 	again.refused("ann", "GET", "files/"+a, nil, 404, "there is no file")
 	again.s.files.all[b].ExpiresAt = new(int64)
 	again.refused("ann", "GET", "files/"+b+"/content", nil, 404, "there is no file")
-	if left, err := os.ReadDir(filepath.Join(c.dir, "files")); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(filepath.Join(c.dir, filesDir)); err != nil || len(left) != 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 }
@@ -307,7 +307,7 @@ func TestBadForms(t *testing.T) {
 	c.refused("", "POST", "uploads", "{}", 404, "uploads in parts are not in this version")
 	c.refused("", "GET", "fine_tuning/checkpoints/x/permissions", nil, 404, "permissions of checkpoints")
 	c.refused("", "GET", "batches", nil, 404, "docs/guide/finetuning.md says what is")
-	if left, err := os.ReadDir(filepath.Join(c.dir, "files")); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(filepath.Join(c.dir, filesDir)); err != nil || len(left) != 0 {
 		t.Errorf("refused files stay: %v, %v", left, err)
 	}
 }
@@ -351,7 +351,7 @@ func TestAJobSucceeds(t *testing.T) {
 		t.Errorf("%q", results)
 	}
 	models := c.s.Models("ann")
-	if len(models) != 2 || models[0].Name != name || models[0].Base != "org/tiny" || models[1].Dir != models[0].Dir || len(c.s.Models("bob")) > 0 {
+	if len(models) != 2 || models[0].Name != name || models[0].Base != "org/tiny" || models[1].Dir != models[0].Dir {
 		t.Errorf("%+v", models)
 	}
 	for path, method := range map[string]string{"": "GET", "/events": "GET", "/checkpoints": "GET", "/cancel": "POST"} {
@@ -365,7 +365,7 @@ func TestAJobSucceeds(t *testing.T) {
 	on := c.order("ann", map[string]any{"model": name})
 	c.until("ann", on, "succeeded")
 	config, err := os.ReadFile(filepath.Join(c.dir, "jobs", on, "config.yaml"))
-	if err != nil || !strings.Contains(string(config), "path: ../"+id+"/run/global_step_2/actor/lora_adapter") {
+	if err != nil || !strings.Contains(string(config), `path: "../`+id+"/run/global_step_2/actor/lora_adapter") {
 		t.Errorf("%s, %v", config, err)
 	}
 	c.refused("bob", "POST", "fine_tuning/jobs", map[string]any{"model": name, "training_file": "x"}, 400, "there is no model")
@@ -495,6 +495,11 @@ func TestOrdersAreChecked(t *testing.T) {
 		return map[string]any{"method": map[string]any{"type": "reinforcement", "reinforcement": terms}}
 	}
 	check := map[string]any{"type": "string_check", "name": "c", "operation": "eq", "input": "{{ sample.output_text }}", "reference": "b"}
+	graded := func(key string, value any) map[string]any {
+		return reinforcement(map[string]any{"grader": check, "hyperparameters": map[string]any{key: value}})
+	}
+	twice := map[string]any{"method": map[string]any{"type": "supervised"}, "hyperparameters": map[string]any{}}
+	form := map[string]any{"grader": check, "response_format": map[string]any{"type": "json_object"}}
 	asks := map[string]any{"type": "score_model", "name": "m", "model": "gpt", "input": []any{map[string]any{"role": "user", "content": "?"}}}
 	label := map[string]any{"type": "label_model", "name": "l"}
 	for words, more := range map[string]map[string]any{
@@ -519,11 +524,11 @@ func TestOrdersAreChecked(t *testing.T) {
 		"a grader is missing":                                reinforcement(map[string]any{}),
 		"label_model stands inside a multi":                  reinforcement(map[string]any{"grader": label}),
 		"asks the model \"gpt\", which this service does":    reinforcement(map[string]any{"grader": asks}),
-		"each task has 8 replies":                            reinforcement(map[string]any{"grader": check, "hyperparameters": map[string]any{"compute_multiplier": 2}}),
-		"have no levels of effort":                           reinforcement(map[string]any{"grader": check, "hyperparameters": map[string]any{"reasoning_effort": "low"}}),
-		"nothing trains on constrained":                      reinforcement(map[string]any{"grader": check, "response_format": map[string]any{"type": "json_object"}}),
-		"write them at method.supervised.hyperparameters":    {"method": map[string]any{"type": "supervised"}, "hyperparameters": map[string]any{}},
-		`want "auto", or a whole number from 1 to 63, got 6`: reinforcement(map[string]any{"grader": check, "hyperparameters": map[string]any{"max_completion_tokens": 64}}),
+		"each task has 8 replies":                            graded("compute_multiplier", 2),
+		"have no levels of effort":                           graded("reasoning_effort", "low"),
+		"nothing trains on constrained":                      reinforcement(form),
+		"write them at method.supervised.hyperparameters":    twice,
+		`want "auto", or a whole number from 1 to 63, got 6`: graded("max_completion_tokens", 64),
 	} {
 		order := map[string]any{"model": "org/tiny", "training_file": id}
 		for key, value := range more {

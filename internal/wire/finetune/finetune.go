@@ -100,6 +100,9 @@ type Hyperparameters struct {
 	MaxCompletionTokens    *Number `json:"max_completion_tokens,omitempty"` // of a reply: a key of this program's own
 }
 
+// UsualEffort is the reasoning_effort of who wants none in particular.
+const UsualEffort = "default"
+
 // Number is a number, or "auto": then it is NaN.
 type Number float64
 
