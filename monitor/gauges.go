@@ -2,16 +2,13 @@ package monitor
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"math"
-	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // Newest has the newest value of each metric, by its role.
@@ -47,46 +44,15 @@ func (n *Newest) set(key newestKey, v float64) {
 }
 
 // Gauges returns the values with labels, and the role as one more.
-func (n *Newest) Gauges(labels []Label) (all []Gauge) {
+func (n *Newest) Gauges(labels []web.Label) (all []web.Gauge) {
 	byName := func(a, b newestKey) int {
 		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.role, b.role))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(n.values), byName) {
-		all = append(all, Gauge{key.name, append(slices.Clone(labels), Label{"role", key.role}), n.values[key]})
+		own := append(slices.Clone(labels), web.Label{Name: "role", Value: key.role})
+		all = append(all, web.Gauge{Name: key.name, Labels: own, Value: n.values[key]})
 	}
 	return all
-}
-
-// Gauge is a value for Prometheus.
-type Gauge struct {
-	Name   string // that Prometheus takes, as [gaugeName] returns it
-	Labels []Label
-	Value  float64
-}
-
-// Label tells gauges of a name apart.
-type Label struct{ Name, Value string }
-
-// WriteGauges answers with gauges in Prometheus's text format. Those of a name come one behind the other.
-func WriteGauges(w http.ResponseWriter, gauges []Gauge) {
-	slices.SortStableFunc(gauges, func(a, b Gauge) int { return strings.Compare(a.Name, b.Name) })
-	var b strings.Builder
-	for i, g := range gauges {
-		if i == 0 || g.Name != gauges[i-1].Name {
-			fmt.Fprintf(&b, "# HELP %s Newest value of the run.\n# TYPE %s gauge\n", g.Name, g.Name)
-		}
-		b.WriteString(g.Name)
-		for k, l := range g.Labels {
-			b.WriteByte("{,"[min(k, 1)])
-			b.WriteString(l.Name + `="` + labelEscapes.Replace(strings.ToValidUTF8(l.Value, "�")) + `"`)
-		}
-		if len(g.Labels) > 0 {
-			b.WriteByte('}')
-		}
-		b.WriteString(" " + gaugeNumber(g.Value) + "\n")
-	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write([]byte(b.String())) // the client may be gone
 }
 
 var notGauge = regexp.MustCompile(`[^a-zA-Z0-9]+`)
@@ -94,16 +60,4 @@ var notGauge = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 // gaugeName returns a name that Prometheus takes: trinity_rollout_reward_mean.
 func gaugeName(name string) string {
 	return "trinity_" + strings.Trim(notGauge.ReplaceAllString(name, "_"), "_")
-}
-
-var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-
-func gaugeNumber(v float64) string {
-	switch {
-	case math.IsInf(v, 1):
-		return "+Inf"
-	case math.IsInf(v, -1):
-		return "-Inf"
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
 }

@@ -64,9 +64,9 @@ func (p *prometheus) handler() http.Handler {
 			return
 		}
 		p.mu.Lock()
-		gauges := p.newest.Gauges([]Label{{"project", p.run.Project}, {"run", p.run.Name}})
+		gauges := p.newest.Gauges([]web.Label{{Name: "project", Value: p.run.Project}, {Name: "run", Value: p.run.Name}})
 		p.mu.Unlock()
-		WriteGauges(w, gauges)
+		web.WriteGauges(w, gauges)
 	})
 	return web.Guard(mux, p.token, refuse)
 }

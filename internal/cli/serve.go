@@ -52,9 +52,14 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&address, "addr", "127.0.0.1:8010", "address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
 	cmd.Flags().StringArrayVar(&adapters, "adapter", nil,
 		"NAME=DIR: a LoRA adapter, a PEFT directory, that requests name as their model; may be repeated")
-	cmd.Flags().DurationVar(&keep, "keep", 24*time.Hour, "how long to keep responses, which requests continue by previous_response_id")
+	addKeep(cmd, &keep)
 	cmd.Flags().Uint16Var(&port, "port", 0, "port to listen on instead of that of --addr")
 	return cmd
+}
+
+// addKeep adds the flag for the time that responses are kept.
+func addKeep(cmd *cobra.Command, keep *time.Duration) {
+	cmd.Flags().DurationVar(keep, "keep", 24*time.Hour, "how long to keep responses, which requests continue by previous_response_id")
 }
 
 // adaptersOf returns the directories of adapters that flags give as NAME=DIR, by their names.

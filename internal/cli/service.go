@@ -20,17 +20,18 @@ func serviceCommand() *cobra.Command {
 	o := service.Options{}
 	cmd := &cobra.Command{
 		Use:   "service --dir DIR --model NAME=PATH",
-		Short: "Train and sample for clients of the Tinker API",
+		Short: "Train and sample for clients of the Tinker API, and of OpenAI's",
 		Long: "Serve training and sampling of adapters at /api/v1 until Ctrl-C, for the SDK tinker and what is built on it:\n" +
 			"TINKER_BASE_URL=http://127.0.0.1:8000 TINKER_API_KEY=tml-local python my_loop.py. Checkpoints lie in --dir.\n" +
+			"At /v1 and /oai/api/v1 the models, and checkpoints by their paths, answer OpenAI's and Anthropic's clients.\n" +
 			"Another service with this --dir goes on where this one ended, also after a kill.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
 			o.Token = os.Getenv("TRINITY_TOKEN")
 			switch {
-			case o.Alpha < 1 || o.Gap <= 0:
-				return errors.New("--lora-alpha, --gap-timeout: want more than 0")
+			case o.Alpha < 1 || o.Gap <= 0 || o.Keep <= 0:
+				return errors.New("--lora-alpha, --gap-timeout, --keep: want more than 0")
 			case o.MaxLen < 0 || o.MaxLen == 1:
 				return errors.New("--max-model-len: want 2 or more")
 			case o.Token != "" && !strings.HasPrefix(o.Token, "tml-"):
@@ -61,6 +62,7 @@ func serviceCommand() *cobra.Command {
 	cmd.Flags().IntVar(&o.MaxLen, "max-model-len", 0, "most tokens of a sequence; 0 means the model's length, at most 4096")
 	cmd.Flags().IntVar(&o.Alpha, "lora-alpha", 32, "lora_alpha of new adapters, which the API does not carry")
 	cmd.Flags().DurationVar(&o.Gap, "gap-timeout", 5*time.Minute, "how long a request waits for those with lower numbers")
+	addKeep(cmd, &o.Keep)
 	if err := cmd.MarkFlagRequired("model"); err != nil {
 		panic(err) // the flag was added above
 	}

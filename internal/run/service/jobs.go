@@ -53,6 +53,16 @@ func openJobs(o *Options) (*finetune.Server, error) {
 	return finetune.New(options)
 }
 
+// madeBy returns the models of jobs, which answer in words.
+func madeBy(jobs *finetune.Server) func(owner string) []tinker.Made {
+	return func(owner string) (all []tinker.Made) {
+		for _, m := range jobs.Models(owner) {
+			all = append(all, tinker.Made(m))
+		}
+		return all
+	}
+}
+
 // serveJobs adds the paths of jobs to those of a service.
 func serveJobs(mux *http.ServeMux, server *tinker.Server, jobs *finetune.Server) {
 	guarded := server.Guard(jobs.Handler(), func(w http.ResponseWriter, status int, err error) {
@@ -64,5 +74,7 @@ func serveJobs(mux *http.ServeMux, server *tinker.Server, jobs *finetune.Server)
 	for _, path := range []string{"/v1/files", "/v1/uploads", "/v1/fine_tuning"} {
 		mux.Handle(path, guarded)
 		mux.Handle(path+"/", guarded)
+		mux.Handle(hosted+path, http.StripPrefix(hosted, guarded))
+		mux.Handle(hosted+path+"/", http.StripPrefix(hosted, guarded))
 	}
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/serve/finetune"
+	"github.com/trinity-go/trinity/internal/serve/gateway"
+	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/model"
@@ -32,6 +35,7 @@ type Options struct {
 	MaxLen           int // tokens of a sequence; 0 is the model's length, at most usualLength
 	Alpha            int // lora_alpha of new adapters
 	Gap              time.Duration
+	Keep             time.Duration // of responses, which requests continue by previous_response_id
 	Say              func(string)
 }
 
@@ -71,11 +75,12 @@ func Run(ctx context.Context, o Options) (err error) {
 		defer closing()
 		options.Bases = append(options.Bases, base)
 	}
-	server, err := tinker.New(options)
+	jobs, err := openJobs(&o)
 	if err != nil {
 		return err
 	}
-	jobs, err := openJobs(&o)
+	options.Made = madeBy(jobs)
+	server, err := tinker.New(options)
 	if err != nil {
 		return err
 	}
@@ -97,10 +102,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	eg.Go(func() error { return server.Run(serving) })
 	eg.Go(func() error { return jobs.Run(serving) })
 	eg.Go(func() error {
-		mux := http.NewServeMux()
-		mux.Handle("/", server.Handler())
-		serveJobs(mux, server, jobs)
-		shell := &web.Server{Handler: mux, Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
+		shell := &web.Server{Handler: handler(server, jobs, o.Keep), Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
 		return shell.Serve(serving, listener)
 	})
 	if err := eg.Wait(); err != nil {
@@ -116,6 +118,35 @@ func (o *Options) length(cfg *model.Config) int {
 	}
 	return min(cfg.MaxPositions, usualLength)
 }
+
+// handler returns the handler of all APIs.
+func handler(server *tinker.Server, jobs *finetune.Server, keep time.Duration) http.Handler {
+	words := gateway.ServedBy(server.Words(), keep)
+	at := func(path string) http.Handler {
+		guarded := server.Guard(words, func(w http.ResponseWriter, status int, err error) {
+			p := &openai.Problem{Status: status, Code: "forbidden", Message: err.Error()}
+			if status == http.StatusUnauthorized {
+				p.Code = "invalid_api_key"
+			}
+			gateway.Fail(w, path, p)
+		})
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tinker.WordsTime + time.Minute)) // else it has the shell's
+			guarded.ServeHTTP(w, r)
+		})
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", server.Handler())
+	for _, path := range []string{"/v1/", "/v1/messages", "/v1/messages/"} { // the last two refuse as Anthropic does
+		mux.Handle(path, at(path))
+		mux.Handle(hosted+path, http.StripPrefix(hosted, at(path)))
+	}
+	serveJobs(mux, server, jobs)
+	return mux
+}
+
+// hosted is where the hosted service has OpenAI's API.
+const hosted = "/oai/api"
 
 // openBase opens a model: its sampler, and what its trainers share.
 func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
@@ -170,6 +201,9 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
 		MaxRank: cfg.HiddenSize, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
 		Open: adapters.open,
+	}
+	if text != nil { // the directory has a tokenizer
+		b.Text = text
 	}
 	var ok bool
 	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {

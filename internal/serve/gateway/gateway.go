@@ -183,7 +183,7 @@ func (g *Gateway) Handler() http.Handler {
 		key, path := keyOf(r)
 		s, err := g.find(key)
 		if err != nil {
-			fail(w, path, err)
+			Fail(w, path, err)
 			return
 		}
 		r = r.Clone(context.WithValue(r.Context(), sessionKey{}, s))
@@ -192,8 +192,8 @@ func (g *Gateway) Handler() http.Handler {
 	}), g.token, forbid)
 }
 
-// fail replies with an error in the form of the API that a path belongs to.
-func fail(w http.ResponseWriter, path string, err error) {
+// Fail replies with an error in the form of the API that a path belongs to.
+func Fail(w http.ResponseWriter, path string, err error) {
 	if strings.HasPrefix(path, "/v1/messages") {
 		refuse(w, err)
 		return

@@ -79,9 +79,7 @@ func (d *dialects) countTokens(w http.ResponseWriter, r *http.Request) {
 // refuse replies with an error in the form of Anthropic's API.
 func refuse(w http.ResponseWriter, err error) {
 	p, refusal := refusalOf(err)
-	if p.Final {
-		w.Header().Set("x-should-retry", "false")
-	}
+	p.Advise(w)
 	web.WriteJSON(w, p.Status, refusal)
 }
 
@@ -137,7 +135,11 @@ func (d *dialects) readMessages(w http.ResponseWriter, r *http.Request) (*messag
 	if q.call, err = d.api.Call(model, chat, tools, begun); err != nil {
 		return nil, err
 	}
-	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, Stop: q.StopSequences}
+	one, err := model.Defaults().OneCall("tool_choice.disable_parallel_tool_use", tools, q.ToolChoice.DisableParallelToolUse)
+	if err != nil {
+		return nil, err
+	}
+	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, Stop: q.StopSequences, One: one}
 	reads := q.call.Reads
 	if begun { // it continues the message that it reads
 		reads = d.api.Renderer
@@ -159,8 +161,6 @@ func (q *messages) check() error {
 	switch {
 	case len(q.Messages) == 0:
 		return openai.Bad("messages", "there are no messages")
-	case q.ToolChoice.DisableParallelToolUse && q.ToolChoice.Type != "none" && len(q.Tools) > 0:
-		return openai.Bad("tool_choice.disable_parallel_tool_use", "it is not supported: a reply may have several calls")
 	case !slices.Contains([]string{"", "disabled", adaptive, enabled}, q.Thinking.Type):
 		return openai.Bad("thinking", "%q is not supported: want disabled, %s or %s", q.Thinking.Type, adaptive, enabled)
 	case len(q.StopSequences) > maxStops:

@@ -15,8 +15,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/serve/openai"
-	"github.com/trinity-go/trinity/internal/serve/web"
-	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // named returns the model that a request asks for by name.
@@ -53,13 +51,10 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	slices.Sort(names[1:])
-	out := wire.Models{Object: "list", Data: []wire.Model{}}
-	for _, name := range names {
-		if _, err := s.named(name, identity{}, []byte("{}")); err == nil {
-			out.Data = append(out.Data, wire.Model{ID: name, Object: "model", OwnedBy: "trinity"})
-		}
-	}
-	web.WriteJSON(w, http.StatusOK, out)
+	openai.List(w, slices.DeleteFunc(names, func(name string) bool {
+		_, err := s.named(name, identity{}, []byte("{}"))
+		return err != nil
+	}))
 }
 
 // matches reports whether a pattern matches the whole name of a model. Slashes in names are characters

@@ -174,7 +174,11 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	if q.call, err = d.api.Call(model, chat, tools, false); err != nil {
 		return nil, err
 	}
-	q.view = openai.View{Renderer: q.call.Reads, Tools: tools}
+	one, err := model.Defaults().OneCall("parallel_tool_calls", tools, q.ParallelToolCalls != nil && !*q.ParallelToolCalls)
+	if err != nil {
+		return nil, err
+	}
+	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, One: one}
 	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
 	q.created = time.Now().Unix()
 	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens}
@@ -254,9 +258,6 @@ func (q *responses) readTools(demand openai.Demand) (json.RawMessage, error) {
 	}
 	if string(compact(q.ToolChoice)) == `"none"` || len(tools) == 0 {
 		return nil, nil
-	}
-	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls {
-		return nil, openai.Bad("parallel_tool_calls", openai.NotOneCall)
 	}
 	out := written(tools)
 	return out, openai.CheckTools(out)

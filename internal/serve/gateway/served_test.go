@@ -134,7 +134,9 @@ func TestResponsesAreContinued(t *testing.T) {
 // Responses leave when their time has passed, and the oldest when there are too many or too large ones.
 func TestResponsesLeave(t *testing.T) {
 	clock := time.Unix(1000, 0)
-	c := &responseCache{keeping: time.Hour, most: 3000, now: func() time.Time { return clock }, all: map[string]cached{}}
+	whole := newResponseCache(time.Hour)
+	whole.most, whole.now = 3000, func() time.Time { return clock }
+	c, other := whole.of("one"), whole.of("other")
 	put := func(id string, text string) {
 		c.keep(&wire.ResponsesReply{ID: id}, []trinity.Message{{Role: "user", Content: text}})
 	}
@@ -156,8 +158,16 @@ func TestResponsesLeave(t *testing.T) {
 	if has("b") || has("c") || !has("d") || !has("e") || c.bytes > 3000 {
 		t.Errorf("%d bytes are kept", c.bytes)
 	}
+	other.keep(&wire.ResponsesReply{ID: "small"}, nil)
+	put("f", large)
+	if _, known := other.kept("small"); !known || has("d") || !has("f") {
+		t.Error("a response leaves because of another client's")
+	}
+	if _, known := other.kept("f"); known {
+		t.Error("a client sees another's response")
+	}
 	clock = clock.Add(2 * time.Hour)
-	if has("e") || len(c.all) != 0 || c.bytes != 0 {
-		t.Errorf("%d responses, %d bytes are left", len(c.all), c.bytes)
+	if has("f") || len(c.all) != 0 || c.bytes != 0 || whole.count != 0 || whole.bytes != 0 {
+		t.Errorf("%d responses, %d bytes are left, %d and %d in all", len(c.all), c.bytes, whole.count, whole.bytes)
 	}
 }

@@ -2,9 +2,10 @@ package openai
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,9 +27,11 @@ type Model interface {
 // Defaults are a model's sampling parameters and limits.
 type Defaults struct {
 	trinity.SamplingParams
-	MaxLen int  // tokens of prompt and reply; 0 is no limit
-	Cut    bool // a request for more tokens than fit gets as many as fit; else it is refused
+	Name   string // of the model in replies; "" is the server's
+	MaxLen int    // tokens of prompt and reply; 0 is no limit
+	Cut    bool   // a request for more tokens than fit gets as many as fit; else it is refused
 	Demand Demand
+	One    bool // a reply has one call if the request asks for that: further ones are left out
 	Scores bool // a request may have several prompts, and ask for the log-probabilities of their tokens
 }
 
@@ -93,13 +96,17 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 		}
 	}
 	adapted := *m
-	adapted.Params.Adapter = name
+	adapted.Name, adapted.Params.Adapter = name, name
 	return &adapted, nil
 }
 
 // Defaults implements [Model].
 func (m *Served) Defaults() Defaults {
-	return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen, Scores: true}
+	p := m.Params
+	if p.Seed == 0 { // equal requests that set no seed have different replies
+		p.Seed = rand.Uint64()
+	}
+	return Defaults{SamplingParams: p, Name: m.Name, MaxLen: m.MaxLen, One: true, Scores: true}
 }
 
 // Chat implements [Model].
@@ -139,7 +146,7 @@ func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 	}
 	for i := range r.Calls {
 		if r.Calls[i].ID == "" {
-			r.Calls[i].ID = "call_" + rand.Text()
+			r.Calls[i].ID = "call_" + crand.Text()
 		}
 	}
 }

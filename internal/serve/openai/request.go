@@ -75,7 +75,11 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := q.readParams(s); err != nil {
 		return nil, err
 	}
-	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
+	one, err := q.limits.OneCall("parallel_tool_calls", q.Tools, q.ParallelToolCalls != nil && !*q.ParallelToolCalls)
+	if err != nil {
+		return nil, err
+	}
+	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, One: one, Plain: as == plain}
 	if as == chat {
 		q.view.Renderer = q.call.Reads
 	}
@@ -131,9 +135,6 @@ func (q *request) readPromptLogprobs() error {
 func (q *request) readPrompt(s *Server, model Model) (err error) {
 	if q.Tools = noneIfEmpty(q.Tools); string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 		q.Tools = nil // a model that sees no tools calls none
-	}
-	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 {
-		return Bad("parallel_tool_calls", NotOneCall)
 	}
 	if q.as == chat {
 		if q.Echo {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -48,15 +49,19 @@ func (s *Server) Endpoints() http.Handler {
 	s.slots = make(chan struct{}, s.Waiting)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
-	mux.Handle("GET /v1/models", s.guard(s.models))
+	mux.Handle("GET /v1/models", s.guard(func(w http.ResponseWriter, _ *http.Request) { List(w, s.names()) }))
+	mux.Handle("GET /v1/models/{name...}", s.guard(func(w http.ResponseWriter, r *http.Request) { Show(w, r, s.names()) }))
 	mux.Handle("POST /v1/chat/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, chat) }))
 	mux.Handle("POST /v1/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, plain) }))
-	mux.Handle("/", s.guard(func(w http.ResponseWriter, r *http.Request) {
-		Fail(w, &Problem{
-			Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path),
-		})
-	}))
+	mux.Handle("/", s.guard(NotHere))
 	return mux
+}
+
+// NotHere refuses a request for what the API does not have.
+func NotHere(w http.ResponseWriter, r *http.Request) {
+	Fail(w, &Problem{
+		Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path),
+	})
 }
 
 // guard refuses requests without the token.
@@ -76,7 +81,8 @@ type Problem struct {
 	Code    string
 	Param   string // field of the request; "" if the problem is not that of one field
 	Message string
-	Final   bool // clients should not repeat the request
+	Final   bool          // clients should not repeat the request
+	After   time.Duration // when clients may repeat it; 0 is soon
 }
 
 func (p *Problem) Error() string { return p.Message }
@@ -116,33 +122,51 @@ func ProblemOf(err error) *Problem {
 // Fail replies with an error.
 func Fail(w http.ResponseWriter, err error) {
 	p := ProblemOf(err)
-	if p.Final { // OpenAI's clients would repeat requests with some statuses
-		w.Header().Set("x-should-retry", "false")
-	}
+	p.Advise(w)
 	web.WriteJSON(w, p.Status, p.body())
 }
 
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	list := wire.Models{Object: "list"}
-	for _, name := range append([]string{s.Name}, s.adapters()...) {
-		list.Data = append(list.Data, wire.Model{ID: name, Object: "model", OwnedBy: "trinity"})
+// Advise tells a client whether and when to repeat the request.
+func (p *Problem) Advise(w http.ResponseWriter) {
+	if p.Final { // OpenAI's clients would repeat requests with some statuses
+		w.Header().Set("x-should-retry", "false")
+	}
+	if p.After > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(p.After.Seconds())+1))
+	}
+}
+
+// names returns the names of the model and of its adapters.
+func (s *Server) names() []string {
+	if s.Adapters == nil {
+		return []string{s.Name}
+	}
+	return append([]string{s.Name}, s.Adapters()...)
+}
+
+// List answers with the models of these names.
+func List(w http.ResponseWriter, names []string) {
+	list := wire.Models{Object: "list", Data: []wire.Model{}}
+	for _, name := range names {
+		list.Data = append(list.Data, asModel(name))
 	}
 	web.WriteJSON(w, http.StatusOK, list)
 }
 
-func (s *Server) adapters() []string {
-	if s.Adapters == nil {
-		return nil
+// Show answers with the model that the end of a path names, if it is among these names.
+func Show(w http.ResponseWriter, r *http.Request, names []string) {
+	name := r.PathValue("name")
+	if !slices.Contains(names, name) {
+		Fail(w, &Problem{
+			Status: http.StatusNotFound, Code: "model_not_found", Param: "model", Message: fmt.Sprintf("there is no model %.200q here", name),
+		})
+		return
 	}
-	return s.Adapters()
+	web.WriteJSON(w, http.StatusOK, asModel(name))
 }
 
-// named returns the name of the model that answers a request for one by this name.
-func (s *Server) named(asked string) string {
-	if slices.Contains(s.adapters(), asked) {
-		return asked
-	}
-	return s.Name
+func asModel(name string) wire.Model {
+	return wire.Model{ID: name, Object: "model", OwnedBy: "trinity"}
 }
 
 // Enter counts a request in flight until leave is called. It is an error if there are Waiting already.

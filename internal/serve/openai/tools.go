@@ -11,8 +11,17 @@ import (
 
 // What all dialects demand of tools and their calls, because templates write them into the prompt.
 
-// NotOneCall says why a request for one call a reply is refused.
-const NotOneCall = "false is not supported: a reply may have several calls; leave it out"
+// OneCall reports whether a reply has one call, because its request has tools and asks for that in the field param. A rollout
+// refuses that: what a reply has beyond its first call would be trained on, and its client would not know of it.
+func (d Defaults) OneCall(param string, tools json.RawMessage, asked bool) (bool, error) {
+	if !asked || len(tools) == 0 {
+		return false, nil
+	}
+	if !d.One {
+		return false, Bad(param, "it is not supported in a rollout: a reply may have several calls; leave it out")
+	}
+	return true, nil
+}
 
 // ReadChat checks a chat and its tools, and returns the tools; nil if there are none. It gives roles the
 // names that templates know.

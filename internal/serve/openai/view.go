@@ -16,6 +16,7 @@ type View struct {
 	Renderer trinity.Renderer
 	Tools    json.RawMessage // of the request. Without any, what looks like a call is text
 	Stop     []string
+	One      bool    // of several calls the client gets the first
 	Plain    bool    // the text of all tokens, without thinking and calls
 	Before   []int32 // the last tokens of a plain prompt, on which the space before the text depends
 }
@@ -38,17 +39,22 @@ func (v View) Message(r Reply) trinity.Message {
 
 // Stopped returns the stop string that ended a reply, "" if none did.
 func (v View) Stopped(r Reply) (stop string) {
-	whole := View{v.Renderer, v.Tools, nil, v.Plain, v.Before}.Message(r)
-	if _, stop = v.cut(whole.Reasoning); stop == "" {
-		_, stop = v.cut(whole.Content)
+	whole := v
+	whole.Stop = nil
+	said := whole.Message(r)
+	if _, stop = v.cut(said.Reasoning); stop == "" {
+		_, stop = v.cut(said.Content)
 	}
 	return stop
 }
 
 // Calls returns the calls that the client gets.
 func (v View) Calls(r Reply) []trinity.ToolCall {
-	if len(v.Tools) == 0 {
+	switch {
+	case len(v.Tools) == 0:
 		return nil
+	case v.One && len(r.Calls) > 1:
+		return r.Calls[:1]
 	}
 	return r.Calls
 }

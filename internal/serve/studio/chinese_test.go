@@ -40,7 +40,8 @@ var (
 
 // unsaid matches literals that are no sentences for people: programs, HTML, routes, mistakes in this program.
 var unsaid = regexp.MustCompile(`^(<|\^|\[|GET |POST |event: |data: |default-src|import |config: |registry: |trinity studio$|--- |# %s: ` +
-	`|https? |cpu: optimizer |SELECT |CREATE |DELETE |INSERT |CHARACTER |version https|You compare |Judge whether |Rate how |The reply )`)
+	`|https? |cpu: optimizer |SELECT |CREATE |DELETE |INSERT |CHARACTER |version https|You compare |Judge whether |Rate how ` +
+	`|The reply |Newest value |text/plain)`)
 
 // elsewhere are sentences that no literal of these files has: those of the system, and of libraries.
 var elsewhere = []string{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -25,39 +26,39 @@ func (s *runs) gauges(w http.ResponseWriter, _ *http.Request) error {
 		return err
 	}
 	counts := map[State]int{}
-	var all []monitor.Gauge
+	var all []web.Gauge
 	for i, run := range runs {
 		if counts[run.State]++; i < maxScraped {
 			all = append(all, s.gaugesOf(run)...)
 		}
 	}
 	for state, n := range counts {
-		all = append(all, monitor.Gauge{Name: "trinity_runs", Labels: []monitor.Label{{Name: "state", Value: string(state)}}, Value: float64(n)})
+		all = append(all, web.Gauge{Name: "trinity_runs", Labels: []web.Label{{Name: "state", Value: string(state)}}, Value: float64(n)})
 	}
-	all = append(all, monitor.Gauge{Name: "trinity_runs_left_out", Value: float64(max(0, len(runs)-maxScraped))})
-	monitor.WriteGauges(w, all)
+	all = append(all, web.Gauge{Name: "trinity_runs_left_out", Value: float64(max(0, len(runs)-maxScraped))})
+	web.WriteGauges(w, all)
 	return nil
 }
 
 // gaugesOf returns the newest values of a run, and its state.
-func (s *runs) gaugesOf(run *Run) (all []monitor.Gauge) {
+func (s *runs) gaugesOf(run *Run) (all []web.Gauge) {
 	name := run.Name
 	if run.Stage != "" {
 		name += "/" + run.Stage
 	}
-	var labels []monitor.Label
+	var labels []web.Label
 	add := func(name, value string) {
 		if len(value) > maxLabel {
 			value = value[:maxLabel]
 		}
-		labels = append(labels, monitor.Label{Name: name, Value: value})
+		labels = append(labels, web.Label{Name: name, Value: value})
 	}
 	add("project", run.Project)
 	add("run", name)
 	add("group", run.Group)
-	labels = append(labels, monitor.Label{Name: "id", Value: run.ID}) // whole: it tells the runs apart
-	state := append(labels[:len(labels):len(labels)], monitor.Label{Name: "state", Value: string(run.State)})
-	all = append(all, monitor.Gauge{Name: "trinity_run_state", Labels: state, Value: 1})
+	labels = append(labels, web.Label{Name: "id", Value: run.ID}) // whole: it tells the runs apart
+	state := append(labels[:len(labels):len(labels)], web.Label{Name: "state", Value: string(run.State)})
+	all = append(all, web.Gauge{Name: "trinity_run_state", Labels: state, Value: 1})
 	f, err := s.open(run.ID)
 	if err != nil {
 		return nil // it is gone meanwhile
@@ -66,13 +67,13 @@ func (s *runs) gaugesOf(run *Run) (all []monitor.Gauge) {
 	for _, d := range rundir.Monitors(f.dir) {
 		own := labels[:len(labels):len(labels)]
 		if d != filepath.Join(f.dir, rundir.Monitor) {
-			own = append(own, monitor.Label{Name: "explorer", Value: filepath.Base(d)})
+			own = append(own, web.Label{Name: "explorer", Value: filepath.Base(d)})
 		}
 		gauges, left := f.gaugesIn(d, own) // the list of runs tells what cannot be read
 		all, beyond = append(all, gauges...), beyond+left
 	}
 	if beyond > 0 {
-		all = append(all, monitor.Gauge{Name: "trinity_values_left_out", Labels: labels, Value: float64(beyond)})
+		all = append(all, web.Gauge{Name: "trinity_values_left_out", Labels: labels, Value: float64(beyond)})
 	}
 	return all
 }
@@ -85,7 +86,7 @@ type newest struct {
 
 // gaugesIn returns the newest values in a monitor directory, and how many values are beyond the bound. It
 // reads what came since the last time.
-func (k *runFiles) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
+func (k *runFiles) gaugesIn(dir string, labels []web.Label) (gauges []web.Gauge, beyond int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.newest[dir] == nil {

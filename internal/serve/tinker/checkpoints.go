@@ -181,9 +181,9 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 }
 
 // forgetSessions removes what the sampling sessions of a model sampled from.
-func (s *Server) forgetSessions(modelID string) {
-	if err := os.RemoveAll(filepath.Dir(s.all.store.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
-		s.opts.Say(err.Error())
+func (s *store) forgetSessions(modelID string, say func(string)) {
+	if err := os.RemoveAll(filepath.Dir(s.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
+		say(err.Error())
 	}
 }
 
@@ -297,14 +297,14 @@ func (c *checkpoint) load(ctx context.Context, trainer engine.Trainer) error {
 	return nil // an engine that drops no gradient: see saveCall
 }
 
-func (s *Server) weightsInfo(ctx context.Context, body []byte) (any, error) {
+func (s *catalog) weightsInfo(ctx context.Context, body []byte) (any, error) {
 	var in struct {
 		Path string `json:"tinker_path"`
 	}
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	c, err := s.all.store.readable(Owner(ctx), in.Path)
+	c, err := s.store.readable(Owner(ctx), in.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // Key is a client of the service. Its name owns what it makes. A limit of 0 bounds nothing.
@@ -122,6 +123,7 @@ func hashOf(secret string) string {
 type keyring struct {
 	dir, token string // token is a key that owns as nobody does, "" for none
 	say        func(string)
+	account    *account
 
 	mu    sync.Mutex
 	read  fs.FileInfo // of the file that was read last
@@ -194,6 +196,28 @@ func (r *keyring) limits(name string) Key {
 		}
 	}
 	return Key{Name: name}
+}
+
+// guard lets clients pass that have a key. Without keys, clients of this machine need none.
+func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
+	local, keyed := web.Guard(next, "", refuse), web.Guard(next, keysName, refuse)
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		owner, ok := r.owner(q)
+		switch {
+		case ok:
+			r.account.countRequest(owner, q.URL.Path)
+			q = q.WithContext(context.WithValue(q.Context(), ownerKey{}, owner))
+		case !strings.HasPrefix(q.URL.Path, archivePath): // links are signed
+			refuse(w, http.StatusUnauthorized,
+				errors.New("the key is unknown: send one of the service, as X-API-Key or Bearer (TINKER_API_KEY)"))
+			return
+		}
+		if r.needed() {
+			keyed.ServeHTTP(w, q)
+			return
+		}
+		local.ServeHTTP(w, q)
+	})
 }
 
 // Secret returns what only clients of the service know, or the hash of it: "" if anybody is a client. Its length tells how

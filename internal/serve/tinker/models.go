@@ -257,7 +257,7 @@ func (s *Server) remove(m *model, because error) {
 	m.session.models--
 	s.mu.Unlock()
 	if m.session.hasEnded() {
-		s.forgetSessions(m.id)
+		s.all.store.forgetSessions(m.id, s.opts.Say)
 		s.clear(m.session)
 	}
 }

@@ -56,7 +56,11 @@ func (s *Server) manage(mux *http.ServeMux) {
 		return struct{}{}, nil
 	})
 	route("GET samplers/{id}", func(r *http.Request, owner string, _ []byte) (any, error) {
-		return s.samplerInfo(owner, r.PathValue("id"))
+		x, err := s.samplerOf(owner, r.PathValue("id"))
+		if err != nil {
+			return nil, err
+		}
+		return x.info(), nil
 	})
 	x := &lists{s.all.store, s.live, s.project}
 	route("GET training_runs", x.runPage)

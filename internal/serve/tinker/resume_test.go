@@ -254,11 +254,11 @@ func TestResume(t *testing.T) {
 
 func (c *client) samplerInfoOf(number int) map[string]string {
 	c.t.Helper()
-	info, err := c.server.samplerInfo("", c.session+":sample:"+string(rune('0'+number)))
+	x, err := c.server.samplerOf("", c.session+":sample:"+string(rune('0'+number)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return info.(map[string]string)
+	return x.info()
 }
 
 // A gap that was given up stays so.

@@ -100,16 +100,13 @@ func (s *Server) samplerOf(owner, id string) (*sampler, error) {
 	return nil, noSampler(id)
 }
 
-func (s *Server) samplerInfo(owner, id string) (any, error) {
-	x, err := s.samplerOf(owner, id)
-	if err != nil {
-		return nil, err
-	}
-	info := map[string]string{"sampler_id": id, "base_model": x.base.Name}
+// info returns what the API says of the session.
+func (x *sampler) info() map[string]string {
+	info := map[string]string{"sampler_id": x.id, "base_model": x.base.Name}
 	if x.path != "" {
 		info["model_path"] = x.path
 	}
-	return info, nil
+	return info
 }
 
 // maxSamples bounds the samples of a request.
@@ -205,25 +202,12 @@ func (x *sampler) sample(ctx context.Context, in *tinker.Sample) (*tinker.Sample
 	if err != nil {
 		return nil, err
 	}
-	t, err := x.base.queue.enter(ctx, x.owner, x.id, in.NumSamples)
-	if err != nil {
-		return nil, err
-	}
-	defer t.leave()
-	t.charge(len(prompt))
-	name, leave, err := x.base.shelf.use(ctx, x.adapter)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	p.Adapter = name
-	completions, err := x.base.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, *p)
+	completions, err := x.draw(ctx, trinity.Prompt{Tokens: prompt}, *p)
 	if err != nil {
 		return nil, err
 	}
 	out := &tinker.Samples{CachedPrompt: int32(completions[0].Reused)}
 	for _, c := range completions {
-		t.charge(len(c.Tokens))
 		q := tinker.Sequence{ReachedLength: c.FinishReason == "length", Tokens: c.Tokens, Logprobs: c.Logprobs}
 		if in.TopSampleLogprobs > 0 {
 			q.Top = top(c.TopLogprobs, in.TopSampleLogprobs)

@@ -19,11 +19,12 @@ type account struct {
 	keys    share                  // parts are keys, and their parts models and samplers
 	budgets map[string]*budget
 	turns   int64 // that were asked for and given
+	used    map[string]map[work]int64
 }
 
 func newAccount(perHour func(key string) int64) *account {
 	after := func(d time.Duration, do func()) { time.AfterFunc(d, do) }
-	return &account{now: time.Now, after: after, perHour: perHour, budgets: map[string]*budget{}}
+	return &account{now: time.Now, after: after, perHour: perHour, budgets: map[string]*budget{}, used: map[string]map[work]int64{}}
 }
 
 // share is what somebody has had, in tokens, and how it is divided over its parts.
@@ -255,7 +256,13 @@ func (t *turn) wait(ctx context.Context) error {
 	}
 }
 
-// charge counts tokens that the turn computes.
+// compute charges tokens, and counts them among what the key has used.
+func (t *turn) compute(what work, tokens int) {
+	t.charge(tokens)
+	t.q.account.count(t.keyName, what, tokens)
+}
+
+// charge takes tokens that the turn computes from the key.
 func (t *turn) charge(tokens int) {
 	q := t.q
 	q.account.mu.Lock()

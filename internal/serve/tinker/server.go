@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
@@ -38,10 +39,12 @@ type Base struct {
 	// MicroTokens is how many tokens a trainer computes at once.
 	MicroTokens int
 	Sampler     Sampler
-	Sequences   int // that the sampler samples at once; 0 is usualSequences
+	Sequences   int              // that the sampler samples at once; 0 is usualSequences
+	Text        trinity.Renderer // of chats; nil for a base that is asked for tokens alone
 
-	shelf shelf  // of the sampler's adapters
-	queue *queue // of the sampler, whose units are sequences
+	shelf shelf          // of the sampler's adapters
+	queue *queue         // of the sampler, whose units are sequences
+	words *openai.Server // nil without Text
 }
 
 // Sampler samples from a base, and from adapters that it loads.
@@ -75,11 +78,12 @@ type Server struct {
 type Options struct {
 	Dir   string // of checkpoints and journals; one process at a time uses it
 	Bases []*Base
-	Alpha int           // lora_alpha of new adapters: it is not on the wire
-	Gap   time.Duration // for which a request waits for those before it
-	Hold  time.Duration // for which a client waits for a result until it must ask again
-	Idle  time.Duration // after which a model without requests leaves memory
-	Token string        // that clients send; "" asks for none
+	Alpha int                       // lora_alpha of new adapters: it is not on the wire
+	Gap   time.Duration             // for which a request waits for those before it
+	Hold  time.Duration             // for which a client waits for a result until it must ask again
+	Idle  time.Duration             // after which a model without requests leaves memory
+	Token string                    // that clients send; "" asks for none
+	Made  func(owner string) []Made // further models of a key that answer in words; nil for none
 	Say   func(string)
 }
 
@@ -102,11 +106,12 @@ func New(o Options) (*Server, error) {
 	}
 	s.all = catalog{newStore(o.Dir, s.keys.limits), map[string]*Base{}}
 	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
-	s.train = newQueue(a, 1)
+	s.train, s.keys.account = newQueue(a, 1), a
 	for _, b := range o.Bases {
 		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
-		b.shelf = shelf{loader: b.Sampler, freed: make(chan struct{}), all: map[string]*adapter{}}
+		b.shelf = shelf{loader: b.Sampler, stays: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.all.bases[b.Name] = b
+		s.Words().serve(b)
 	}
 	s.calls = readers{
 		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall,
@@ -131,6 +136,9 @@ func (s *Server) Run(ctx context.Context) error {
 			tasks.Go(func() { // who starts a task may hold the mutex
 				s.forget(now)
 				s.all.store.expire(now, s.opts.Say)
+				for _, b := range s.opts.Bases {
+					b.shelf.sweep(ctx)
+				}
 			})
 		case <-ctx.Done():
 		}
@@ -186,7 +194,7 @@ func conflict(format string, args ...any) error {
 	return &problem{status: http.StatusUnprocessableEntity, text: fmt.Sprintf(format, args...)}
 }
 
-// Handler returns the handler of all calls, below /api/v1/.
+// Handler returns the handler of the calls below /api/v1/, of /healthz and of /metrics.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	call := func(path string, do func(ctx context.Context, body []byte) (any, error)) {
@@ -217,7 +225,7 @@ func (s *Server) Handler() http.Handler {
 	call("load_weights", s.loadWeights)
 	call("create_sampling_session", s.createSampler)
 	call("asample", s.sample)
-	call("weights_info", s.weightsInfo)
+	call("weights_info", s.all.weightsInfo)
 	call("retrieve_future", s.retrieve)
 	s.manage(mux)
 	for path, tell := range map[string]func() any{
@@ -226,33 +234,29 @@ func (s *Server) Handler() http.Handler {
 	} {
 		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, tell(), nil) })
 	}
+	mux.HandleFunc("GET /metrics", (&usage{s}).metrics)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
 	})
-	return s.Guard(mux, func(w http.ResponseWriter, status int, err error) {
+	guarded := s.Guard(mux, func(w http.ResponseWriter, status int, err error) {
 		answer(w, nil, &problem{status: status, text: err.Error()})
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" { // of what starts services, which has no key
+			answer(w, map[string]string{"status": "ok"}, nil)
+			return
+		}
+		guarded.ServeHTTP(w, r)
 	})
 }
 
 // Guard lets clients pass whose key the service knows, and tells next who they are: [Owner]. refuse writes a refusal.
 func (s *Server) Guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
-	local, keyed := web.Guard(next, "", refuse), web.Guard(next, keysName, refuse)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		owner, ok := s.keys.owner(r)
-		switch {
-		case ok:
-			r = r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner))
-		case !strings.HasPrefix(r.URL.Path, archivePath): // links are signed
-			refuse(w, http.StatusUnauthorized, errors.New("the key is unknown: set TINKER_API_KEY to a key of the service"))
-			return
-		}
-		if s.keys.needed() {
-			keyed.ServeHTTP(w, r)
-			return
-		}
-		local.ServeHTTP(w, r)
-	})
+	return s.keys.guard(next, refuse)
 }
+
+// Disk returns how many bytes the key of an owner may have; 0 is no limit.
+func (s *Server) Disk(owner string) int64 { return s.keys.limits(owner).Disk }
 
 // bodyOf returns the body of a request, decompressed.
 func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {

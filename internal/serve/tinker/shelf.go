@@ -13,6 +13,7 @@ import (
 // shelf keeps the adapters of a sampler: the most recently used ones are loaded.
 type shelf struct {
 	loader engine.AdapterLoader
+	stays  time.Duration // for which an adapter with a name stays that nobody uses
 
 	mu     sync.Mutex
 	freed  chan struct{} // closed and replaced when there may be room
@@ -37,6 +38,9 @@ const maxLoaded, maxIdle = 64, 16
 
 // isThere returns an error if the directory holds another checkpoint by now, or none.
 func (a *adapter) isThere() error {
+	if a.path == (tinker.Path{}) { // of a model that somebody else has made, who does not overwrite it
+		return nil
+	}
 	now, err := readCheckpoint(a.path, a.dir)
 	if err != nil {
 		return err
@@ -47,13 +51,18 @@ func (a *adapter) isThere() error {
 	return nil
 }
 
+// hasName reports whether clients may ask for the adapter without a session, so that it stays for a while.
+func (a *adapter) hasName() bool { return a.path.Kind != ofSessions }
+
 // add returns the adapter of a checkpoint, for one session more.
-func (s *shelf) add(c *checkpoint) *adapter {
+func (s *shelf) add(c *checkpoint) *adapter { return s.put(c.key(), c.dir, c.path) }
+
+// put returns the adapter of a name, for one session more.
+func (s *shelf) put(name, dir string, path tinker.Path) *adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := c.key()
 	if s.all[name] == nil {
-		s.all[name] = &adapter{name: name, dir: c.dir, path: c.path}
+		s.all[name] = &adapter{name: name, dir: dir, path: path}
 	}
 	s.all[name].sessions++
 	return s.all[name]
@@ -70,7 +79,7 @@ func (s *shelf) drop(ctx context.Context, a *adapter) {
 
 // release forgets an adapter that nobody uses or will use. The mutex is held.
 func (s *shelf) release(ctx context.Context, a *adapter) {
-	if a.sessions > 0 || a.users > 0 {
+	if a.sessions > 0 || a.users > 0 || a.hasName() && a.isLoaded && time.Since(a.used) < s.stays {
 		return
 	}
 	delete(s.all, a.name)
@@ -79,6 +88,15 @@ func (s *shelf) release(ctx context.Context, a *adapter) {
 	}
 	close(s.freed)
 	s.freed = make(chan struct{})
+}
+
+// sweep forgets the adapters with names that nobody has used for a while.
+func (s *shelf) sweep(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.all {
+		s.release(ctx, a)
+	}
 }
 
 // use loads an adapter, in place of one that was not used for the longest time if there is no room, and waits while all
@@ -138,6 +156,9 @@ func (s *shelf) unload(ctx context.Context, a *adapter) error {
 	}
 	a.isLoaded = false
 	s.loaded--
+	if a.sessions == 0 {
+		delete(s.all, a.name)
+	}
 	return nil
 }
 

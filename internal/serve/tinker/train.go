@@ -182,7 +182,10 @@ func (b *Base) check(what string, ids []int32) error {
 // run computes the passes, so many tokens at a time. Others have their turns between two slices.
 func (p *pass) run(ctx context.Context, m *model, forwardOnly bool) (*tinker.Output, error) {
 	sums := trinity.Metrics{}
-	kept := &keeping{loss: p.loss, metrics: sums}
+	kept, what := &keeping{loss: p.loss, metrics: sums}, trainedTokens
+	if forwardOnly {
+		what = scoredTokens
+	}
 	for from := 0; from < len(p.exps); {
 		to, tokens := from, 0
 		for to < len(p.exps) && (to == from || tokens+len(p.exps[to].Tokens)-1 <= p.tokens) {
@@ -194,7 +197,7 @@ func (p *pass) run(ctx context.Context, m *model, forwardOnly bool) (*tinker.Out
 				return nil, err
 			}
 		}
-		m.turn.charge(tokens)
+		m.turn.compute(what, tokens)
 		if err := failCompute.Hit(""); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,8 @@ const (
 	ExternalWeights = "external_weights"
 )
 
-const scheme = "tinker://"
+// Scheme begins every path.
+const Scheme = "tinker://"
 
 // checkpointName matches the name of a checkpoint, and runID the id of a run. Both become names of directories.
 var (
@@ -36,14 +37,14 @@ func CheckName(name string) error {
 
 // ParsePath reads the path of a checkpoint.
 func ParsePath(text string) (Path, error) {
-	rest, ok := strings.CutPrefix(text, scheme)
+	rest, ok := strings.CutPrefix(text, Scheme)
 	parts := strings.Split(rest, "/")
 	kinds := []string{Weights, SamplerWeights, ExternalWeights}
 	if !ok || len(parts) != 3 || !runID.MatchString(parts[0]) || !slices.Contains(kinds, parts[1]) {
 		return Path{}, fmt.Errorf("the path %.200q is not that of a checkpoint: want %sRUN/%s/NAME, or %s or %s in place of %s",
-			text, scheme, Weights, SamplerWeights, ExternalWeights, Weights)
+			text, Scheme, Weights, SamplerWeights, ExternalWeights, Weights)
 	}
 	return Path{parts[0], parts[1], parts[2]}, CheckName(parts[2])
 }
 
-func (p Path) String() string { return scheme + p.Run + "/" + p.Kind + "/" + p.Name }
+func (p Path) String() string { return Scheme + p.Run + "/" + p.Kind + "/" + p.Name }
