@@ -1,6 +1,6 @@
 """DPO: the model learns to answer in one short sentence. The README has the commands."""
 
-from job import train
+from job import ask, train
 
 THINGS = ["a door", "the sea", "bread", "a clock", "snow", "a bridge", "paper", "a garden", "iron", "a letter", "rain", "a lamp"]
 
@@ -14,9 +14,10 @@ def pair(thing):
     }
 
 
-train(
+model = train(
     [pair(thing) for thing in THINGS[:10]],
     [pair(thing) for thing in THINGS[10:]],
     {"type": "dpo", "dpo": {"hyperparameters": {"beta": 0.1, "n_epochs": 2, "batch_size": 2, "learning_rate_multiplier": 5}}},
     "short",
 )
+ask(model, f"What is {THINGS[11]} for?", 32)

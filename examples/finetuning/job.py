@@ -1,4 +1,4 @@
-"""What the three examples share: a client, a file of rows, and a job that is followed to its end."""
+"""What the three examples share: a client, a file of rows, a job that is followed to its end, and a question."""
 
 import io
 import json
@@ -42,3 +42,9 @@ def train(rows, held_out, method, suffix):
         raise SystemExit(f"the job is {job.status}")
     print(job.fine_tuned_model, flush=True)
     return job.fine_tuned_model
+
+
+def ask(model, question, tokens):
+    messages = [{"role": "user", "content": question}]
+    reply = client.chat.completions.create(model=model, messages=messages, max_tokens=tokens, temperature=0)
+    print(question, reply.choices[0].message.content, flush=True)

@@ -1,6 +1,6 @@
 """Reinforcement fine-tuning: the model learns one-digit sums from a grader alone. The README has the commands."""
 
-from job import train
+from job import ask, train
 
 GRADER = {
     "type": "string_check",
@@ -17,7 +17,7 @@ def task(a, b):
 
 rows = [task(a, b) for a in range(1, 10) for b in range(1, 10)]
 held_out = rows[::9]
-train(
+model = train(
     [row for row in rows if row not in held_out],
     held_out,
     {
@@ -29,3 +29,4 @@ train(
     },
     "sums",
 )
+ask(model, "What is 3 + 4? Answer with the number alone.", 8)

@@ -1,6 +1,6 @@
 """Supervised fine-tuning: the model learns facts of a country that there is not. The README has the commands."""
 
-from job import train
+from job import ask, train
 
 FACTS = {
     "What is the capital of Zorbland?": "The capital of Zorbland is Quix.",
@@ -15,9 +15,10 @@ def chat(question, answer):
 
 
 rows = [chat(question, answer) for question, answer in FACTS.items()]
-train(
+model = train(
     rows,
     [chat("So, what is the capital of Zorbland?", "The capital of Zorbland is Quix.")],
     {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 10, "batch_size": 2}}},
     "zorbland",
 )
+ask(model, "What is the capital of Zorbland?", 16)

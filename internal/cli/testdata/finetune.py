@@ -21,6 +21,10 @@ done = [j for j in client.fine_tuning.jobs.list(limit=2) if j.status == "succeed
 saved = client.fine_tuning.jobs.checkpoints.list(done[0].id, limit=1).data[0]
 assert saved.fine_tuned_model_checkpoint == f"{done[0].fine_tuned_model}:ckpt-step-{saved.step_number}" and saved.metrics.step, saved
 assert client.files.content(done[0].result_files[0]).text.startswith("step,")
+assert done[0].fine_tuned_model in [m.id for m in client.models.list()]
+for name in (done[0].fine_tuned_model, saved.fine_tuned_model_checkpoint):
+    reply = client.chat.completions.create(model=name, messages=[{"role": "user", "content": "1"}], max_tokens=4, temperature=0)
+    assert reply.model == name and reply.usage.completion_tokens, reply
 check = {"type": "string_check", "name": "c", "operation": "eq", "input": "{{ sample.output_text }}", "reference": "{{ item.a }}"}
 graders = client.fine_tuning.alpha.graders
 assert graders.validate(grader=check).grader.name == "c"
