@@ -18,7 +18,7 @@ rows = [chat(question, answer) for question, answer in FACTS.items()]
 model = train(
     rows,
     [chat("So, what is the capital of Zorbland?", "The capital of Zorbland is Quix.")],
-    {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 10, "batch_size": 2}}},
+    {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 10, "batch_size": 2, "learning_rate_multiplier": 2.5}}},
     "zorbland",
 )
 ask(model, "What is the capital of Zorbland?", 16)
