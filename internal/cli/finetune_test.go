@@ -153,6 +153,10 @@ func TestFineTuningJobsGoOn(t *testing.T) {
 	if j["trained_tokens"] != done["trained_tokens"] || !strings.HasPrefix(fmt.Sprint(j["fine_tuned_model"]), "ft:org/tiny::") {
 		t.Errorf("%v, want %v", j, done)
 	}
+	chat := fmt.Appendf(nil, `{"model": %q, "messages": [{"role": "user", "content": "4+1"}], "max_tokens": 8}`, j["fine_tuned_model"])
+	if reply := s.ask(t, "POST", "chat/completions", "application/json", chat); reply["model"] != j["fine_tuned_model"] {
+		t.Errorf("%v", reply)
+	}
 }
 
 // The examples run, with the official client and a tiny model under the name of theirs.
