@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 // graders score replies, and check grader objects.
 type graders struct {
 	build func(object map[string]any) (trinity.RewardFunc, error)
+	slots chan struct{} // of requests that are graded at once: a program may take gigabytes
 }
 
 // check returns a grader object, or what is wrong with it. param is its place in the request.
@@ -86,6 +88,12 @@ func (g graders) run(_ string, r *http.Request, body []byte) (any, error) {
 	scorer, err := g.build(object)
 	if err != nil {
 		return nil, err
+	}
+	select {
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }()
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
 	}
 	began := time.Now()
 	reward, err := scorer.Score(r.Context(), trinity.RewardInput{

@@ -57,7 +57,7 @@ type Server struct {
 
 // New returns a server with the files and jobs that another one of this directory has left.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o, graders: graders{o.Grader}, changed: make(chan struct{})}
+	s := &Server{opts: o, graders: graders{o.Grader, make(chan struct{}, 2)}, changed: make(chan struct{})}
 	s.files = files{dir: filepath.Join(o.Dir, filesDir), fits: s.fits}
 	if err := s.files.open(); err != nil {
 		return nil, err
