@@ -102,7 +102,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	eg.Go(func() error { return server.Run(serving) })
 	eg.Go(func() error { return jobs.Run(serving) })
 	eg.Go(func() error {
-		shell := &web.Server{Handler: handler(server, jobs, o.Keep), Read: time.Minute, Write: 5 * time.Minute, Grace: time.Second}
+		handler := handler(server, jobs, o.Keep)
+		shell := &web.Server{Handler: handler, Read: time.Minute, Write: tinker.WordsTime + time.Minute, Grace: time.Second}
 		return shell.Serve(serving, listener)
 	})
 	if err := eg.Wait(); err != nil {
@@ -123,16 +124,12 @@ func (o *Options) length(cfg *model.Config) int {
 func handler(server *tinker.Server, jobs *finetune.Server, keep time.Duration) http.Handler {
 	words := gateway.ServedBy(server.Words(), keep)
 	at := func(path string) http.Handler {
-		guarded := server.Guard(words, func(w http.ResponseWriter, status int, err error) {
+		return server.Guard(words, func(w http.ResponseWriter, status int, err error) {
 			p := &openai.Problem{Status: status, Code: "forbidden", Message: err.Error()}
 			if status == http.StatusUnauthorized {
 				p.Code = "invalid_api_key"
 			}
 			gateway.Fail(w, path, p)
-		})
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tinker.WordsTime + time.Minute)) // else it has the shell's
-			guarded.ServeHTTP(w, r)
 		})
 	}
 	mux := http.NewServeMux()
