@@ -46,6 +46,8 @@ var exempt = []exemption{
 	{regexp.MustCompile(`^TINKER_BASE_URL=\S+ TINKER_API_KEY=\S+ python3 my_loop.py$`), "it is a program of the reader", nil},
 	{regexp.MustCompile(`^TINKER_BASE_URL=\S+ TINKER_API_KEY=\S+ python3 examples/tinker/sums.py$`),
 		"it needs a service; TestTinkerSums has one", nil},
+	{regexp.MustCompile(`^OPENAI_BASE_URL=\S+ OPENAI_API_KEY=\S+ python3 examples/finetuning/\w+.py$`),
+		"it needs a service; TestFineTuningWithTheOfficialClient has one", nil},
 	{regexp.MustCompile(`^python3 -m tinker_cookbook\.`), "it needs a service, and torch", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
 	{regexp.MustCompile(`^bash \.ci/release --snapshot$`), "it compiles for many minutes, and needs the network", isFile},

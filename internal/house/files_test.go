@@ -43,6 +43,7 @@ var byThemselves = map[string]string{
 	"internal/sweep/child.go":                         "appends lines; if that of success is lost, the run begins again and has nothing to do",
 	"internal/serve/tinker/facts.go":                  "links files of a checkpoint into a directory that durable names whole",
 	"internal/serve/studio/start.go":                  "appends lines for people",
+	"internal/serve/finetune/run.go":                  "appends lines for people",
 	"internal/cachedir/cachedir.go":                   "renames whole files of a cache, which are computed again without them",
 	"internal/trace/lines.go":                         "appends frames for people, not state; readers leave out half a frame",
 	"internal/trace/texts.go":                         "appends lines for people, not state; readers leave out half a line",

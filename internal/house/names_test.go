@@ -45,6 +45,9 @@ var elsewhere = map[string]string{
 	"internal/serve/tinker importance_sampling": ofTinker, "internal/serve/tinker ppo": ofTinker,
 	"internal/serve/tinker cispo": ofTinker, "internal/serve/tinker gspo": ofTinker,
 
+	"internal/wire/finetune dpo": "a method of OpenAI's API", "internal/wire/finetune default": "a value of OpenAI's API",
+	"internal/run/service grader_reward": "it scores by the grader objects of OpenAI's API",
+
 	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",
 	"internal/model/tokenizer default": "the chat template of tokenizer_config.json",
 

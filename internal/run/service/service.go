@@ -16,6 +16,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/serve/finetune"
 	"github.com/trinity-go/trinity/internal/serve/gateway"
 	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/tinker"
@@ -74,6 +75,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		defer closing()
 		options.Bases = append(options.Bases, base)
 	}
+	jobs, err := openJobs(&o)
+	if err != nil {
+		return err
+	}
+	options.Made = madeBy(jobs)
 	server, err := tinker.New(options)
 	if err != nil {
 		return err
@@ -94,8 +100,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	o.Say(fmt.Sprintf("serves at http://%s: TINKER_BASE_URL=http://%[1]s TINKER_API_KEY=%s", address, key))
 	eg, serving := errgroup.WithContext(ctx)
 	eg.Go(func() error { return server.Run(serving) })
+	eg.Go(func() error { return jobs.Run(serving) })
 	eg.Go(func() error {
-		shell := &web.Server{Handler: handler(server, o.Keep), Read: time.Minute, Write: tinker.WordsTime + time.Minute, Grace: time.Second}
+		handler := handler(server, jobs, o.Keep)
+		shell := &web.Server{Handler: handler, Read: time.Minute, Write: tinker.WordsTime + time.Minute, Grace: time.Second}
 		return shell.Serve(serving, listener)
 	})
 	if err := eg.Wait(); err != nil {
@@ -104,8 +112,16 @@ func Run(ctx context.Context, o Options) (err error) {
 	return context.Cause(ctx)
 }
 
+// length returns how many tokens a sequence of a model may have.
+func (o *Options) length(cfg *model.Config) int {
+	if o.MaxLen > 0 {
+		return o.MaxLen
+	}
+	return min(cfg.MaxPositions, usualLength)
+}
+
 // handler returns the handler of all APIs.
-func handler(server *tinker.Server, keep time.Duration) http.Handler {
+func handler(server *tinker.Server, jobs *finetune.Server, keep time.Duration) http.Handler {
 	words := gateway.ServedBy(server.Words(), keep)
 	at := func(path string) http.Handler {
 		return server.Guard(words, func(w http.ResponseWriter, status int, err error) {
@@ -122,6 +138,7 @@ func handler(server *tinker.Server, keep time.Duration) http.Handler {
 		mux.Handle(path, at(path))
 		mux.Handle(hosted+path, http.StripPrefix(hosted, at(path)))
 	}
+	serveJobs(mux, server, jobs)
 	return mux
 }
 
@@ -146,10 +163,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	length := o.MaxLen
-	if length == 0 {
-		length = min(cfg.MaxPositions, usualLength)
-	}
+	length := o.length(cfg)
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
 	sample := engine.SamplerSpec{
 		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored, Text: text.Decode, Tokens: text.Encode,

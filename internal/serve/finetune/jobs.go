@@ -1,0 +1,586 @@
+package finetune
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/serve/openai"
+	wire "github.com/trinity-go/trinity/internal/wire/finetune"
+)
+
+// job is a job as its file has it.
+type job struct {
+	wire.Job
+	Owner   string       `json:"owner,omitempty"`
+	Base    string       `json:"base"`             // the model of this service that it adapts
+	Began   int64        `json:"began,omitempty"`  // when its run was started last
+	Wanted  wire.Status  `json:"wanted,omitempty"` // paused or cancelled, while the run has not ended
+	Steps   int          `json:"steps,omitempty"`
+	Notes   []wire.Event `json:"notes"`
+	dir     string
+	running *child // nil if no process runs
+}
+
+// readJobs returns the jobs below a directory. Those that ran wait for their turn again.
+func readJobs(dir string) (map[string]*job, error) {
+	all := map[string]*job{}
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := durable.RemoveLeftoverDirs(dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		j := &job{dir: filepath.Join(dir, e.Name())}
+		text, err := os.ReadFile(filepath.Join(j.dir, jobFile))
+		if err == nil {
+			err = json.Unmarshal(text, j)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s is damaged: %w: remove it", j.dir, err)
+		}
+		if j.Status == wire.Running {
+			if j.Status = wire.Queued; j.Wanted != "" { // its process has ended with the service
+				j.Status, j.Wanted = j.Wanted, ""
+			}
+		}
+		all[j.ID] = j
+	}
+	return all, nil
+}
+
+// save writes a job's file. The mutex is held.
+func (j *job) save() error {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	return durable.WriteSecret(filepath.Join(j.dir, jobFile), text)
+}
+
+// note adds a line to a job's log.
+func (j *job) note(level, format string, args ...any) {
+	j.Notes = append(j.Notes, wire.Event{
+		ID: fmt.Sprintf("ftevent-%s-%d", j.key(), len(j.Notes)), Object: "fine_tuning.job.event", CreatedAt: now(), Level: level,
+		Message: fmt.Sprintf(format, args...), Type: "message",
+	})
+}
+
+// key is what names of a job's things have of its ID.
+func (j *job) key() string { return strings.TrimPrefix(j.ID, "ftjob-") }
+
+// end ends a job.
+func (j *job) end(status wire.Status) {
+	at := now()
+	j.Status, j.FinishedAt, j.Wanted = status, &at, ""
+}
+
+// fail ends a job with an error.
+func (j *job) fail(code, param, message string) {
+	j.end(wire.Failed)
+	j.Error = &wire.Failure{Code: code, Message: message}
+	if param != "" {
+		j.Error.Param = &param
+	}
+	j.note("error", "The job failed: %s", message)
+}
+
+// update changes a job, writes its file and wakes who waits for a change.
+func (s *Server) update(j *job, change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	if err := j.save(); err != nil {
+		s.opts.Say(fmt.Sprintf("the fine-tuning job %s cannot be written: %v", j.ID, err))
+	}
+	s.wake()
+}
+
+// wake wakes who waits for a change. The mutex is held.
+func (s *Server) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// fits returns an error if so many more bytes are more than an owner's key has room for.
+func (s *Server) fits(owner string, more int64) error {
+	limit := s.opts.Disk(owner)
+	if limit == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	var dirs []string
+	for _, j := range s.jobs {
+		if j.Owner == owner {
+			dirs = append(dirs, j.dir)
+		}
+	}
+	s.mu.Unlock()
+	used := s.files.used(owner) + more
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // files may go while they are counted
+			if err == nil && d.Type().IsRegular() {
+				if info, err := d.Info(); err == nil {
+					used += info.Size()
+				}
+			}
+			return nil
+		})
+	}
+	if used > limit {
+		return &openai.Problem{Status: http.StatusForbidden, Code: "quota", Message: fmt.Sprintf(
+			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files", owner, gib(used), gib(limit))}
+	}
+	return nil
+}
+
+func gib(n int64) float64 { return float64(n) / (1 << 30) }
+
+// maxJobs bounds the jobs of an owner that have not ended.
+const maxJobs = 100
+
+// suffix is what clients may add to the names of models.
+var suffix = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// maxSeed bounds the seeds of jobs.
+const maxSeed = 1<<31 - 1
+
+// create makes a job of an order.
+func (s *Server) create(owner string, _ *http.Request, body []byte) (any, error) {
+	var o wire.Order
+	if err := read(body, &o); err != nil {
+		return nil, err
+	}
+	j, err := s.newJob(owner, &o)
+	if err == nil {
+		err = s.fits(owner, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := s.open(owner); n >= maxJobs {
+		return nil, openai.Bad("", "%d jobs of this key have not ended, and there may be no more: cancel some", n)
+	}
+	if err := s.prepare(j); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs[j.ID] = j
+	s.wake()
+	return s.shown(j), nil
+}
+
+// open counts the jobs of an owner that have not ended.
+func (s *Server) open(owner string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.Owner == owner && !j.Status.Ended() {
+			n++
+		}
+	}
+	return n
+}
+
+// newJob checks an order, but for its data.
+func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
+	j := &job{Owner: owner, Job: wire.Job{
+		ID: "ftjob-" + strings.ToLower(rand.Text()), Object: "fine_tuning.job", CreatedAt: now(), Model: o.Model, OrganizationID: "trinity",
+		Status: wire.Validating, TrainingFile: o.TrainingFile, ValidationFile: o.ValidationFile, ResultFiles: []string{}, Metadata: o.Metadata,
+		Suffix: o.Suffix,
+	}}
+	j.dir = filepath.Join(s.opts.Dir, jobsDir, j.ID)
+	if len(o.Integrations) > 0 {
+		return nil, openai.Bad("integrations", "a job has none: its metrics are in its events, and in the result file")
+	}
+	if o.Suffix != nil && !suffix.MatchString(*o.Suffix) {
+		return nil, openai.Bad("suffix", "want letters, digits, _, - and dots, 64 at most, got %.80q", *o.Suffix)
+	}
+	if err := checkMetadata(o.Metadata); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Seed == nil:
+		n, err := rand.Int(rand.Reader, big.NewInt(maxSeed))
+		if err != nil {
+			return nil, err
+		}
+		j.Seed = n.Int64()
+	case *o.Seed < 0 || *o.Seed > maxSeed:
+		return nil, openai.Bad("seed", "want a number from 0 to %d, got %d", maxSeed, *o.Seed)
+	default:
+		j.Seed = *o.Seed
+	}
+	base, _, err := s.modelOf(owner, o.Model)
+	if err != nil {
+		return nil, err
+	}
+	j.Base = base.Name
+	files := map[string]string{"training_file": o.TrainingFile}
+	if o.ValidationFile != nil {
+		files["validation_file"] = *o.ValidationFile
+	}
+	for key, id := range files {
+		f, err := s.files.of(owner, id)
+		if err != nil {
+			return nil, openai.Bad(key, "there is no file %.80q", id)
+		}
+		if f.Purpose != "fine-tune" {
+			return nil, openai.Bad(key, "the file %s has the purpose %s: send it with fine-tune", id, f.Purpose)
+		}
+	}
+	if err := s.setMethod(j, o); err != nil {
+		return nil, err
+	}
+	_, err = settle(j.Method.Type, j.terms().Hyperparameters, 0, base.MaxLen)
+	return j, err
+}
+
+func checkMetadata(all map[string]string) error {
+	if len(all) > 16 {
+		return openai.Bad("metadata", "want 16 pairs at most, got %d", len(all))
+	}
+	for key, value := range all {
+		if len([]rune(key)) > 64 || len([]rune(value)) > 512 {
+			return openai.Bad("metadata", "%.64q: want keys of 64 and values of 512 characters at most", key)
+		}
+	}
+	return nil
+}
+
+// terms returns the terms of a job's method.
+func (j *job) terms() *wire.MethodTerms {
+	terms, _ := j.Method.Terms()
+	return *terms
+}
+
+// setMethod checks the method of an order, and sets that of a job.
+func (s *Server) setMethod(j *job, o *wire.Order) error {
+	j.Method = wire.Method{Type: wire.Supervised}
+	if o.Method != nil {
+		j.Method = *o.Method
+	}
+	place, ok := j.Method.Terms()
+	if !ok {
+		return openai.Bad("method", "want the type supervised, dpo or reinforcement, and the terms of that type alone, got %.40q", j.Method.Type)
+	}
+	if *place == nil {
+		*place = &wire.MethodTerms{}
+	}
+	terms, at := *place, "method."+j.Method.Type
+	if terms.Hyperparameters == nil {
+		terms.Hyperparameters = &wire.Hyperparameters{}
+	}
+	if o.Hyperparameters != nil {
+		if o.Method != nil {
+			return openai.Bad("hyperparameters", "method is there, too: write them at %s.hyperparameters", at)
+		}
+		terms.Hyperparameters = o.Hyperparameters
+	}
+	if err := checkTerms(j.Method.Type, terms); err != nil || j.Method.Type != wire.Reinforcement {
+		return err
+	}
+	object, err := s.graders.check(terms.Grader, at+".grader")
+	if err != nil {
+		return err
+	}
+	for _, name := range modelsOf(object) {
+		if !slices.ContainsFunc(s.opts.Bases, func(b Base) bool { return b.Name == name }) {
+			return openai.Bad(at+".grader", "the grader asks the model %.80q, which this service does not have: want one of %s", name, s.names())
+		}
+	}
+	return nil
+}
+
+// checkTerms refuses what a method does not have, or what has no meaning here.
+func checkTerms(method string, t *wire.MethodTerms) error {
+	h, at := t.Hyperparameters, "method."+method+".hyperparameters."
+	isRL := method == wire.Reinforcement
+	for key, n := range map[string]*wire.Number{
+		"eval_interval": h.EvalInterval, "eval_samples": h.EvalSamples, "max_completion_tokens": h.MaxCompletionTokens,
+		"compute_multiplier": h.ComputeMultiplier,
+	} {
+		if n != nil && !isRL {
+			return openai.Bad(at+key, "belongs to method.reinforcement")
+		}
+	}
+	switch {
+	case h.Beta != nil && method != wire.DPO:
+		return openai.Bad(at+"beta", "belongs to method.dpo")
+	case !h.ComputeMultiplier.Auto():
+		return openai.Bad(at+"compute_multiplier", "a machine computes as fast as it can, and each task has %d replies: "+
+			`leave it "auto", and set n_epochs and batch_size`, rollouts)
+	case h.ReasoningEffort != nil && (!isRL || *h.ReasoningEffort != wire.UsualEffort):
+		return openai.Bad(at+"reasoning_effort", "the models of this service have no levels of effort: leave it out")
+	case len(t.Grader) > 0 && !isRL:
+		return openai.Bad("method."+method+".grader", "belongs to method.reinforcement")
+	case isRL && len(t.Grader) == 0:
+		return openai.Bad("method."+method+".grader", "a grader is missing: it scores replies")
+	}
+	if f := strings.TrimSpace(string(t.ResponseFormat)); f != "" && f != "null" {
+		return openai.Bad("method."+method+".response_format",
+			"nothing trains on constrained replies: leave it out, and let the grader read the form")
+	}
+	return nil
+}
+
+// prepare makes the directory of a job, with copies of its data: the client may delete its files.
+func (s *Server) prepare(j *job) error {
+	j.note("info", "Created fine-tuning job: %s", j.ID)
+	j.note("info", "Validating training file: %s", j.TrainingFile)
+	return durable.WriteDir(j.dir, func(dir string) error {
+		err := copyFile(s.files.path(j.TrainingFile), filepath.Join(dir, trainingRows))
+		if err == nil && j.ValidationFile != nil {
+			err = copyFile(s.files.path(*j.ValidationFile), filepath.Join(dir, validationRows))
+		}
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		return durable.WriteSecret(filepath.Join(dir, jobFile), text)
+	})
+}
+
+// copyFile copies a file.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return openai.Bad("training_file", "the file was deleted meanwhile")
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return durable.Replace(to, func(w io.Writer) error {
+		_, err := io.Copy(w, in)
+		return err
+	})
+}
+
+// change changes a job of an owner, and waits a moment for a process that is to end at once.
+func (s *Server) change(ctx context.Context, owner, id string, do func(*job) error) (any, error) {
+	s.mu.Lock()
+	j, err := s.job(owner, id)
+	if err == nil {
+		if err = do(j); err == nil {
+			err = j.save()
+		}
+		s.wake()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, killing)
+	defer cancel()
+	s.until(wait, func() bool { return j.Wanted != wire.Cancelled })
+	return s.show(owner, id)
+}
+
+// until waits until a condition holds, which is asked with the mutex, and reports whether it does.
+func (s *Server) until(ctx context.Context, holds func() bool) bool {
+	for {
+		s.mu.Lock()
+		ok, changed := holds(), s.changed
+		s.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func conflict(j *job, what string) error {
+	return openai.Bad("", "the job %s is %s: %s", j.ID, j.Status, what)
+}
+
+// cancel ends a job at once. The mutex is held, as for pause and resume.
+func (s *Server) cancel(j *job) error {
+	switch {
+	case j.Status.Ended():
+		return conflict(j, "it cannot be cancelled")
+	case j.running != nil:
+		j.Wanted = wire.Cancelled
+		j.running.kill()
+	default:
+		j.end(wire.Cancelled)
+		j.note("info", "The job was cancelled")
+	}
+	return nil
+}
+
+// pause ends the process of a job after its step, with a checkpoint.
+func (s *Server) pause(j *job) error {
+	switch {
+	case j.Status != wire.Running && j.Status != wire.Queued || j.Wanted == wire.Cancelled:
+		return conflict(j, "only one that is queued or running can be paused")
+	case j.running != nil:
+		if j.Wanted == "" {
+			j.Wanted = wire.Paused
+			j.running.interrupt()
+		}
+	default:
+		j.Status = wire.Paused
+		j.note("info", "The job was paused")
+	}
+	return nil
+}
+
+// resume lets a paused job wait for its turn.
+func (s *Server) resume(j *job) error {
+	if j.Status != wire.Paused {
+		return conflict(j, "only one that is paused can resume")
+	}
+	j.Status = wire.Queued
+	j.note("info", "The job was resumed")
+	return nil
+}
+
+// shown returns a job as clients see it. The mutex is held.
+func (s *Server) shown(j *job) wire.Job {
+	out := j.Job
+	out.Metadata, out.ResultFiles = maps.Clone(j.Metadata), slices.Clone(j.ResultFiles)
+	if out.Integrations == nil {
+		out.Integrations = []json.RawMessage{}
+	}
+	return out
+}
+
+// modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.
+func (s *Server) modelOf(owner, name string) (base Base, adapter string, err error) {
+	for _, b := range s.opts.Bases {
+		if b.Name == name {
+			return b, "", nil
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.served(owner) {
+		if m.Name != name {
+			continue
+		}
+		for _, b := range s.opts.Bases {
+			if b.Name == m.Base {
+				return b, m.Dir, nil
+			}
+		}
+		return base, "", openai.Bad("model", "%s is an adapter of %s, which this service does not have", name, m.Base)
+	}
+	return base, "", openai.Bad("model", "there is no model %.120q: want one of %s", name, s.names())
+}
+
+func (s *Server) names() string {
+	var all []string
+	for _, b := range s.opts.Bases {
+		all = append(all, b.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Model is an adapter that a job has made.
+type Model struct {
+	Name, Base, Dir string
+	Created         int64
+}
+
+// Models returns the models of the finished jobs of an owner, and their checkpoints, by their names.
+func (s *Server) Models(owner string) []Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.served(owner)
+	slices.SortFunc(all, func(a, b Model) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// served is Models without an order, for who holds the mutex.
+func (s *Server) served(owner string) (all []Model) {
+	for _, j := range s.jobs {
+		if j.Owner != owner {
+			continue
+		}
+		steps, last := j.checkpointSteps(), int64(-1)
+		if j.Status == wire.Succeeded && len(steps) > 0 {
+			last = steps[len(steps)-1]
+		}
+		for _, step := range steps {
+			m := Model{j.modelName() + checkpointMark + strconv.FormatInt(step, 10), j.Base, j.adapter(step), j.saved(step)}
+			if all = append(all, m); step == last {
+				m.Name = j.modelName()
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// Parts of the names of models.
+const (
+	modelPrefix    = "ft:"
+	checkpointMark = ":ckpt-step-"
+)
+
+// modelName is the name of a job's model.
+func (j *job) modelName() string {
+	tail := ""
+	if j.Suffix != nil {
+		tail = *j.Suffix
+	}
+	return modelPrefix + j.Base + ":" + tail + ":" + j.key()
+}
+
+func (j *job) runDir() string { return filepath.Join(j.dir, runName) }
+
+// adapter is where the weights of a checkpoint are.
+func (j *job) adapter(step int64) string {
+	return filepath.Join(rundir.Checkpoint(j.runDir(), step), "actor", "lora_adapter")
+}
+
+// checkpointSteps returns the steps of a job's checkpoints that have weights.
+func (j *job) checkpointSteps() []int64 {
+	steps, err := rundir.Checkpoints(j.runDir())
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(steps, func(step int64) bool { return j.saved(step) == 0 })
+}
+
+// saved returns when a checkpoint was written; 0 if it has no weights.
+func (j *job) saved(step int64) int64 {
+	info, err := os.Stat(filepath.Join(j.adapter(step), "adapter_model.safetensors"))
+	if err != nil {
+		return 0
+	}
+	return info.ModTime().Unix()
+}
+
+// killing is how long a process may take to die.
+const killing = 10 * time.Second

@@ -1,0 +1,291 @@
+package finetune
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/serve/openai"
+	wire "github.com/trinity-go/trinity/internal/wire/finetune"
+)
+
+// ending is how long a run may take to end after its step when the service ends; then it is killed, and the next service
+// resumes it from its last checkpoint.
+const ending = 20 * time.Second
+
+// Run checks data and runs jobs, one after another, until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	var both sync.WaitGroup
+	both.Go(func() { s.each(ctx, wire.Validating, s.validate) })
+	both.Go(func() { s.each(ctx, wire.Queued, s.train) })
+	both.Wait()
+	return nil
+}
+
+// each does the jobs of a status in turn.
+func (s *Server) each(ctx context.Context, status wire.Status, do func(context.Context, *job)) {
+	for {
+		var next *job
+		if !s.until(ctx, func() bool { next = s.next(status); return next != nil }) || ctx.Err() != nil {
+			return
+		}
+		do(ctx, next)
+	}
+}
+
+// next returns the job whose turn it is: the oldest one of the owner whose last job began first. The mutex is held.
+func (s *Server) next(status wire.Status) *job {
+	var waiting []*job
+	began := map[string]int64{}
+	for _, j := range s.jobs {
+		if began[j.Owner] = max(began[j.Owner], j.Began); j.Status == status {
+			waiting = append(waiting, j)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	return slices.MinFunc(waiting, func(a, b *job) int {
+		return cmp.Or(cmp.Compare(began[a.Owner], began[b.Owner]), cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// validate checks the data of a job, writes its configuration and lets it wait for its turn.
+func (s *Server) validate(ctx context.Context, j *job) {
+	c, err := s.checkData(j)
+	var text []byte
+	if err == nil {
+		if text, err = s.configure(j, &c); err == nil {
+			err = durable.WriteSecret(filepath.Join(j.dir, configFile), text)
+		}
+	}
+	if err == nil {
+		err = s.check(ctx, j)
+	}
+	if ctx.Err() != nil {
+		return // the next service checks it again
+	}
+	s.update(j, func() {
+		if j.Status != wire.Validating { // cancelled meanwhile
+			return
+		}
+		if err != nil {
+			p := &openai.Problem{Code: "invalid_job"}
+			errors.As(err, &p)
+			j.fail(p.Code, p.Param, err.Error())
+			return
+		}
+		j.Status, j.Steps = wire.Queued, c.Steps
+		h := c.hyperparameters(j.Method.Type)
+		j.Method, j.Hyperparameters = j.Method.With(h), *h
+		j.note("info", "Files validated, moving job to queued state")
+	})
+}
+
+// checkData checks the rows of a job, and settles its numbers.
+func (s *Server) checkData(j *job) (c settled, err error) {
+	rows, item := 0, func(map[string]any) error { return nil }
+	if j.Method.Type == wire.Reinforcement {
+		if item, err = s.graders.itemOf(j.terms().Grader); err != nil {
+			return c, err
+		}
+	}
+	for _, file := range []struct{ key, name string }{{"validation_file", validationRows}, {"training_file", trainingRows}} {
+		if file.key == "validation_file" && j.ValidationFile == nil {
+			continue
+		}
+		if rows, err = checkRows(filepath.Join(j.dir, file.name), j.Method.Type, item); err != nil {
+			return c, &openai.Problem{Code: "invalid_" + file.key, Param: file.key, Message: file.key + ": " + err.Error()}
+		}
+	}
+	base, _, err := s.modelOf(j.Owner, j.Model)
+	if err != nil {
+		return c, err
+	}
+	return settle(j.Method.Type, j.terms().Hyperparameters, rows, base.MaxLen)
+}
+
+// check checks the configuration of a job as `trinity check` does, but for memory.
+func (s *Server) check(ctx context.Context, j *job) error {
+	said := &process.Ends{}
+	p := process.Program{
+		Path: s.opts.Program, Command: []string{os.Args[0], "check", "--no-python", "--config", configFile}, Dir: j.dir, Foreign: true,
+		Stderr: said,
+	}
+	plan, err := p.Run(ctx, nil, 1<<20)
+	if err != nil && len(plan) == 0 { // with a plan, only memory lacks, which other runs may have until this one begins
+		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
+	}
+	return nil
+}
+
+// lastLine returns the last line of what a program said, with the names of a job's files alone.
+func (j *job) lastLine(said []byte) string {
+	said = bytes.TrimSpace(said)
+	line := strings.TrimPrefix(string(said[bytes.LastIndexByte(said, '\n')+1:]), "trinity: ")
+	if dir, err := filepath.Abs(j.dir); err == nil {
+		line = strings.ReplaceAll(line, dir+string(filepath.Separator), "")
+	}
+	return line
+}
+
+// child is the process of a job's run.
+type child struct {
+	dir  string // of the run
+	kill context.CancelFunc
+}
+
+// interrupt sends the run the signal of Ctrl-C: it ends after its step, with a checkpoint. One that cannot get it is
+// killed, such as one that has not begun; it resumes from its last checkpoint.
+func (c *child) interrupt() {
+	holders, _ := durable.Holders(c.dir)
+	sent := map[int]bool{}
+	for _, h := range holders {
+		if lives, known := h.Lives(); !lives || !known || sent[h.PID] {
+			continue
+		}
+		if p, err := os.FindProcess(h.PID); err == nil {
+			sent[h.PID] = p.Signal(os.Interrupt) == nil
+			_ = p.Release()
+		}
+	}
+	for _, ok := range sent {
+		if ok {
+			return
+		}
+	}
+	c.kill()
+}
+
+// train runs a job until it ends, pauses or the service ends.
+func (s *Server) train(ctx context.Context, j *job) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	c := &child{j.runDir(), cancel}
+	starts := false
+	s.update(j, func() {
+		if starts = j.Status == wire.Queued; starts { // else it was changed meanwhile
+			j.Status, j.Began, j.running = wire.Running, now(), c
+			j.note("info", "Fine-tuning job started")
+		}
+	})
+	if !starts {
+		return
+	}
+	unhook := context.AfterFunc(ctx, func() {
+		c.interrupt()
+		select {
+		case <-time.After(ending):
+			cancel()
+		case <-running.Done():
+		}
+	})
+	defer unhook()
+	err := s.process(running, j)
+	if ctx.Err() != nil && err != nil {
+		s.update(j, func() { j.running = nil }) // the next service resumes it
+		return
+	}
+	s.finish(j, err)
+}
+
+// process runs the process of a job.
+func (s *Server) process(ctx context.Context, j *job) error {
+	if err := waitFree(ctx, j.runDir()); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(j.dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	said := &process.Ends{}
+	p := process.Program{
+		Path: s.opts.Program, Command: []string{os.Args[0], "run", "--config", configFile}, Dir: j.dir, Foreign: true, Stdout: log,
+		Stderr: &tee{log, said},
+	}
+	if _, err := p.Run(ctx, nil, 0); err != nil {
+		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
+	}
+	return nil
+}
+
+// tee writes to a file, and keeps the end of the text.
+type tee struct {
+	log  *os.File
+	said *process.Ends
+}
+
+func (t *tee) Write(p []byte) (int, error) {
+	_, _ = t.said.Write(p) // it keeps all that has room
+	return t.log.Write(p)
+}
+
+// waitFree waits until no process does the run in a directory: one of a service that was killed may do for a moment, or
+// longer where the system does not end it with the service.
+func waitFree(ctx context.Context, dir string) error {
+	for tick := time.NewTicker(100 * time.Millisecond); ; {
+		about, err := rundir.ReadAbout(filepath.Join(dir, rundir.Monitor))
+		if err != nil {
+			return nil // it has not begun
+		}
+		if held, err := rundir.IsHeld(dir, about.Parts); err != nil || !held {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// finish ends a job whose process has ended.
+func (s *Server) finish(j *job, failed error) {
+	var results wire.File
+	if failed == nil {
+		var err error
+		if results, err = s.results(j); err != nil {
+			s.opts.Say(fmt.Sprintf("the results of the fine-tuning job %s: %v", j.ID, err))
+		}
+	}
+	tokens := int64(0)
+	for _, p := range j.progress() {
+		tokens += p.tokens
+	}
+	s.update(j, func() {
+		wanted := j.Wanted
+		j.running, j.Wanted = nil, ""
+		switch {
+		case failed == nil && wanted != wire.Cancelled:
+			name := j.modelName()
+			j.end(wire.Succeeded)
+			j.FineTunedModel, j.TrainedTokens = &name, &tokens
+			if results.ID != "" {
+				j.ResultFiles = []string{results.ID}
+			}
+			j.note("info", "New fine-tuned model created: %s", name)
+			j.note("info", "The job has successfully completed")
+		case wanted == wire.Paused:
+			j.Status = wire.Paused
+			j.note("info", "The job was paused")
+		case wanted == wire.Cancelled:
+			j.end(wire.Cancelled)
+			j.note("info", "The job was cancelled")
+		default:
+			j.fail("run_failed", "", failed.Error())
+		}
+	})
+}
