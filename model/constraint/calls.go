@@ -1,0 +1,93 @@
+package constraint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/model/toolcall"
+)
+
+// maxTools bounds the tools of a request whose calls are demanded.
+const maxTools = 128
+
+// calls matches calls of tools in the syntax of a model, with arguments that satisfy the tools' schemas.
+func (b *builder) calls(c *Calls) (int32, error) {
+	syntax, ok := toolcall.SyntaxOf(c.Format, func(name string) bool { return b.special[name] })
+	if !ok {
+		return none, fmt.Errorf("a call cannot be demanded of a model whose calls are in the format %q", c.Format)
+	}
+	var tools []struct {
+		Function struct {
+			Name       string
+			Parameters json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(c.Tools, &tools); err != nil {
+		return none, fmt.Errorf("tools: %w", err)
+	}
+	if len(tools) > maxTools {
+		return none, fmt.Errorf("%d tools; want at most %d", len(tools), maxTools)
+	}
+	one := none
+	for _, t := range tools {
+		f := t.Function
+		if c.Name != "" && f.Name != c.Name {
+			continue
+		}
+		arguments, err := b.arguments(f.Parameters)
+		if err != nil {
+			return none, fmt.Errorf("tool %q: %w", f.Name, err)
+		}
+		head := syntax.Before + f.Name + syntax.Between
+		if strings.Contains(syntax.Before, `"`) {
+			head = syntax.Before + spelled(f.Name) + syntax.Between
+		}
+		one = b.alt(one, b.seq(b.tokens(head), arguments, b.tokens(syntax.After)))
+	}
+	if one == none {
+		return none, fmt.Errorf("no tool is called %q, or no arguments satisfy its schema", c.Name)
+	}
+	list := one
+	if c.Several {
+		list = b.cat(one, b.rep(b.cat(b.tokens(syntax.Separator), one), 0, unlimited))
+	}
+	return b.seq(b.tokens(syntax.Open), list, b.tokens(syntax.Close)), nil
+}
+
+// arguments matches the objects that satisfy the schema of a tool.
+func (b *builder) arguments(schema json.RawMessage) (int32, error) {
+	schema = bytes.TrimSpace(schema)
+	var keys map[string]json.RawMessage
+	switch {
+	case len(schema) == 0 || string(schema) == "null" || string(schema) == "{}":
+		return b.anyObject(), nil
+	case json.Unmarshal(schema, &keys) != nil:
+		return none, fmt.Errorf("its parameters are no JSON schema")
+	case keys["type"] == nil && len(keys) > 0:
+		schema = append([]byte(`{"type": "object", `), schema[1:]...)
+	}
+	return b.schema(schema)
+}
+
+// tokens matches a text in which the names of special tokens stand for the tokens.
+func (b *builder) tokens(text string) int32 {
+	var out strings.Builder
+	for text != "" {
+		longest := ""
+		for name := range b.special {
+			if len(name) > len(longest) && strings.HasPrefix(text, name) {
+				longest = name
+			}
+		}
+		if longest != "" {
+			out.WriteString(special + longest)
+			text = text[len(longest):]
+			continue
+		}
+		out.WriteByte(text[0])
+		text = text[1:]
+	}
+	return b.mark(out.String())
+}

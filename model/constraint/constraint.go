@@ -1,0 +1,209 @@
+package constraint
+
+import (
+	"container/list"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Form says what replies must look like. One of its first four fields is set.
+type Form struct {
+	Schema json.RawMessage // JSON that this schema takes
+	Regex  string          // a text that the whole expression matches
+	Choice []string        // one of these texts
+	Calls  *Calls          // calls of tools
+
+	// Opens says that the reply begins a text, of whose first token a decoder of SentencePiece drops the
+	// space.
+	Opens bool
+}
+
+// Calls are calls of tools in the format of a model.
+type Calls struct {
+	Format  string          // name of the format, as package toolcall has it
+	Tools   json.RawMessage // the tools that may be called, in the form of chats
+	Name    string          // the only tool that may be called; "" for any of them
+	Several bool            // there may be more than one call, if the format can have them
+}
+
+// Compile returns the constraint at the beginning of a reply. Forms that were compiled before are kept.
+// An error says what in the form is wrong or not supported, and where.
+func (v *Vocabulary) Compile(form Form) (trinity.Constraint, error) {
+	key, err := json.Marshal(form)
+	if err != nil {
+		return nil, err
+	}
+	g := v.cache.get(string(key))
+	if g == nil {
+		if g, err = v.compile(form); err != nil {
+			return nil, err
+		}
+		v.cache.put(string(key), g)
+	}
+	return &cursor{g: g, state: g.start}, nil
+}
+
+// compile builds the grammar of a form.
+func (v *Vocabulary) compile(form Form) (*grammar, error) {
+	b := v.builder()
+	var root int32
+	var err error
+	switch {
+	case form.Schema != nil:
+		root, err = b.schema(form.Schema)
+		root = b.cat(b.space, root)
+	case form.Choice != nil:
+		root, err = b.choice(form.Choice)
+	case form.Calls != nil:
+		root, err = b.calls(form.Calls)
+	default:
+		root, err = b.wholeRegex(form.Regex)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case b.err != nil:
+		return nil, b.err
+	case root == none:
+		return nil, errors.New("no text fits the constraint")
+	}
+	if form.Opens && v.strips {
+		root = b.alt(root, b.cat(b.literal(" "), root))
+	}
+	m := newMasks(b.arena, v, b.char)
+	if in := v.base.text; in != nil {
+		m.inners[b.begun] = in
+	}
+	return &grammar{masks: m, start: root}, nil
+}
+
+// grammar is a compiled form with its masks.
+type grammar struct {
+	mu    sync.Mutex // guards all below
+	masks *masks
+	start int32
+}
+
+// cursor is a place in a text of a grammar. It implements [trinity.Constraint].
+type cursor struct {
+	g     *grammar
+	state int32
+	ended bool
+}
+
+// Mask implements [trinity.Constraint].
+func (c *cursor) Mask(bits []uint64) {
+	g := c.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(bits)
+	if c.ended {
+		return
+	}
+	if c.state > empty {
+		copy(bits, g.masks.mask(c.state))
+	}
+	if !g.masks.nodes[c.state].nullable {
+		return
+	}
+	for _, stop := range g.masks.v.stops {
+		if int(stop) < 64*len(bits) {
+			bits[stop/64] |= 1 << (stop % 64)
+		}
+	}
+}
+
+// Accept implements [trinity.Constraint].
+func (c *cursor) Accept(token int32) error {
+	g := c.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.masks.v
+	switch {
+	case token < 0 || int(token) >= v.size || c.ended:
+		return fmt.Errorf("token %d does not fit the constraint", token)
+	case v.isStop(token):
+		if !g.masks.nodes[c.state].nullable {
+			return fmt.Errorf("token %d ends the reply before the constraint does", token)
+		}
+		c.ended = true
+		return nil
+	}
+	text, state := v.texts[token], c.state
+	for i := range len(text) {
+		state = g.masks.step(state, text[i])
+	}
+	switch {
+	case g.masks.err != nil:
+		return g.masks.err
+	case text == "" || state == none:
+		return fmt.Errorf("token %d, %q, does not fit the constraint", token, text)
+	}
+	c.state = state
+	return nil
+}
+
+// Fork implements [trinity.Constraint].
+func (c *cursor) Fork() trinity.Constraint {
+	fork := *c
+	return &fork
+}
+
+// maxGrammars bounds the grammars that a vocabulary keeps.
+const maxGrammars = 32
+
+// cache keeps the grammars that were asked for last.
+type cache struct {
+	mu    sync.Mutex
+	of    map[string]*list.Element
+	order list.List // of *cached, the newest in front
+}
+
+type cached struct {
+	key string
+	g   *grammar
+}
+
+// get returns a grammar, nil if it is not kept. One that has grown large is not kept.
+func (c *cache) get(key string) *grammar {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.of[key]
+	if e == nil {
+		return nil
+	}
+	g := e.Value.(*cached).g
+	g.mu.Lock()
+	large := len(g.masks.nodes) > maxNodes/2
+	g.mu.Unlock()
+	if large {
+		c.drop(e)
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return g
+}
+
+func (c *cache) put(key string, g *grammar) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]*list.Element{}
+	}
+	if e := c.of[key]; e != nil {
+		c.drop(e)
+	}
+	if len(c.of) >= maxGrammars {
+		c.drop(c.order.Back())
+	}
+	c.of[key] = c.order.PushFront(&cached{key, g})
+}
+
+func (c *cache) drop(e *list.Element) {
+	delete(c.of, e.Value.(*cached).key)
+	c.order.Remove(e)
+}
