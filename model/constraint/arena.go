@@ -317,7 +317,7 @@ func (g *arena) productive() []bool {
 	for changed := true; changed; {
 		changed = false
 		seen := map[int32]bool{}
-		for i := range g.rules {
+		for i := len(g.rules) - 1; i >= 0; i-- { // most rules refer to later ones
 			if !yes[i] && g.ends(g.rules[i].body, yes, seen) {
 				yes[i], changed = true, true
 			}

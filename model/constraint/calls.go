@@ -14,7 +14,7 @@ const maxTools = 128
 
 // calls matches calls of tools in the syntax of a model, with arguments that satisfy the tools' schemas.
 func (b *builder) calls(c *Calls) (int32, error) {
-	syntax, ok := toolcall.SyntaxOf(c.Format, func(name string) bool { return b.special[name] })
+	syntax, ok := toolcall.SyntaxOf(c.Format, b.hasToken)
 	if !ok {
 		return none, fmt.Errorf("a call cannot be demanded of a model whose calls are in the format %q", c.Format)
 	}
@@ -54,6 +54,14 @@ func (b *builder) calls(c *Calls) (int32, error) {
 		list = b.cat(one, b.rep(b.cat(b.tokens(syntax.Separator), one), 0, unlimited))
 	}
 	return b.seq(b.tokens(syntax.Open), list, b.tokens(syntax.Close)), nil
+}
+
+func (b *builder) hasToken(name string) bool { return b.special[name] }
+
+// writes reports whether calls in a format can be written.
+func (b *builder) writes(format string) bool {
+	_, ok := toolcall.SyntaxOf(format, b.hasToken)
+	return ok
 }
 
 // arguments matches the objects that satisfy the schema of a tool.

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unicode"
 
 	"github.com/trinity-go/trinity"
 )
 
-// Form says what replies must look like. One of its first four fields is set.
+// Form says what replies must look like. At least one of its first four fields is set; a reply has the form
+// of one of those that are.
 type Form struct {
 	Schema json.RawMessage // JSON that this schema takes
 	Regex  string          // a text that the whole expression matches
@@ -20,6 +22,14 @@ type Form struct {
 	// Opens says that the reply begins a text, of whose first token a decoder of SentencePiece drops the
 	// space.
 	Opens bool
+	// Thinking may come before the text.
+	Thinking Thinking
+}
+
+// Thinking is how replies mark what the model thinks. Its text has no form.
+type Thinking struct {
+	Open, Close string // the marks; "" if replies do not think
+	Opened      bool   // the prompt has the first mark, so each reply thinks
 }
 
 // Calls are calls of tools in the format of a model.
@@ -27,14 +37,16 @@ type Calls struct {
 	Format  string          // name of the format, as package toolcall has it
 	Tools   json.RawMessage // the tools that may be called, in the form of chats
 	Name    string          // the only tool that may be called; "" for any of them
-	Several bool            // there may be more than one call, if the format can have them
+	Several bool            // there may be more than one call
+	Maybe   bool            // the model may also write another text; a format that cannot be written is left out then
 }
 
 // Compile returns the constraint at the beginning of a reply. Forms that were compiled before are kept.
 // An error says what in the form is wrong or not supported, and where.
 func (v *Vocabulary) Compile(form Form) (trinity.Constraint, error) {
 	key, err := json.Marshal(form)
-	if err != nil {
+	if err != nil { // the schema is no JSON
+		_, err := v.compile(form)
 		return nil, err
 	}
 	g := v.cache.get(string(key))
@@ -50,19 +62,7 @@ func (v *Vocabulary) Compile(form Form) (trinity.Constraint, error) {
 // compile builds the grammar of a form.
 func (v *Vocabulary) compile(form Form) (*grammar, error) {
 	b := v.builder()
-	var root int32
-	var err error
-	switch {
-	case form.Schema != nil:
-		root, err = b.schema(form.Schema)
-		root = b.cat(b.space, root)
-	case form.Choice != nil:
-		root, err = b.choice(form.Choice)
-	case form.Calls != nil:
-		root, err = b.calls(form.Calls)
-	default:
-		root, err = b.wholeRegex(form.Regex)
-	}
+	root, err := b.form(form)
 	switch {
 	case err != nil:
 		return nil, err
@@ -71,6 +71,7 @@ func (v *Vocabulary) compile(form Form) (*grammar, error) {
 	case root == none:
 		return nil, errors.New("no text fits the constraint")
 	}
+	root = b.thinking(form.Thinking, root)
 	if form.Opens && v.strips {
 		root = b.alt(root, b.cat(b.literal(" "), root))
 	}
@@ -79,6 +80,47 @@ func (v *Vocabulary) compile(form Form) (*grammar, error) {
 		m.inners[b.begun] = in
 	}
 	return &grammar{masks: m, start: root}, nil
+}
+
+// form matches the texts of a form.
+func (b *builder) form(form Form) (int32, error) {
+	root := none
+	for _, one := range []struct {
+		asked bool
+		build func() (int32, error)
+	}{
+		{form.Schema != nil, func() (int32, error) {
+			x, err := b.schema(form.Schema)
+			return b.cat(b.space, x), err
+		}},
+		{form.Choice != nil, func() (int32, error) { return b.choice(form.Choice) }},
+		{form.Calls != nil && !(form.Calls.Maybe && !b.writes(form.Calls.Format)), func() (int32, error) { return b.calls(form.Calls) }},
+		{form.Regex != "", func() (int32, error) { return b.wholeRegex(form.Regex) }},
+	} {
+		if !one.asked {
+			continue
+		}
+		x, err := one.build()
+		if err != nil {
+			return none, err
+		}
+		root = b.alt(root, x)
+	}
+	return root, nil
+}
+
+// thinking puts what the model may think before a text.
+func (b *builder) thinking(t Thinking, text int32) int32 {
+	if t.Close == "" {
+		return text
+	}
+	any := b.rep(b.runes(0, unicode.MaxRune), 0, unlimited)
+	thought := b.and(any, b.not(b.seq(any, b.literal(t.Close), any)))
+	after := b.seq(b.unit(thought, unitPlain), b.tokens(t.Close), b.unit(b.rep(b.literal("\n"), 0, 2), unitPlain), text)
+	if t.Opened {
+		return after
+	}
+	return b.alt(text, b.cat(b.tokens(t.Open), after))
 }
 
 // grammar is a compiled form with its masks.

@@ -53,7 +53,7 @@ func write(t *testing.T, v *Vocabulary, c trinity.Constraint, r *rand.Rand, most
 	mask := make([]uint64, (v.size+63)/64)
 	for n := range most {
 		c.Mask(mask)
-		if n < 40 || r.IntN(8) == 0 {
+		if n < 20 || r.IntN(1+v.size/40) == 0 {
 			if want := slow(c, v.size); !slices.Equal(mask, want) {
 				t.Fatalf("after %q: the mask is\n%s\nwant\n%s", text, v.show(mask), v.show(want))
 			}
@@ -207,7 +207,7 @@ var schemas = []string{
 func TestRepliesAreValid(t *testing.T) {
 	v := words()
 	for _, schema := range schemas {
-		if ended := check(t, v, schema, 12, 400); ended == 0 {
+		if ended := check(t, v, schema, 6, 400); ended == 0 {
 			t.Errorf("%s: no reply ended", schema)
 		}
 	}

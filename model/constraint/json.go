@@ -164,7 +164,10 @@ func (b *builder) list(element int32, least, most int32) int32 {
 
 // series matches from least to most elements with commas between them, and the space behind them.
 func (b *builder) series(element int32, least, most int32) int32 {
-	if most == 0 || element == none && least == 0 {
+	switch {
+	case most != unlimited && least > most:
+		return none
+	case most == 0 || element == none && least == 0:
 		return empty
 	}
 	rest := most

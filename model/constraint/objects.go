@@ -305,7 +305,7 @@ func (b *builder) nameLimit(parts []part) (int32, error) {
 		if _, has := p.of["propertyNames"]; !has {
 			continue
 		}
-		sets, err := b.alternatives([]string{below(p.at, "propertyNames")}, 0)
+		sets, err := b.alternatives([]string{below(p.at, "propertyNames")}, nil)
 		if err != nil {
 			return none, err
 		}

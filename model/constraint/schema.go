@@ -14,7 +14,8 @@ import (
 // Limits of what a schema turns into.
 const (
 	maxParts   = 256   // schemas that hold for one value, and alternatives of it
-	maxRules   = 20000 // values of different schemas
+	maxRules   = 5000  // values of different schemas
+	maxLookups = 50000 // schemas that hold for all of them
 	maxListed  = 5000  // values of an enum
 	maxCounted = 20000 // members × numbers of members, of an object whose members are counted
 )
@@ -28,6 +29,7 @@ type compiler struct {
 	keyOf   []string         // places by rule; "" for rules of other kinds
 	todo    []job
 	dead    map[string]bool // places that no value satisfies
+	looked  int             // at parts of the schema
 }
 
 // job is a rule whose body is not built.
@@ -116,7 +118,7 @@ type part struct {
 
 // compile returns the body of a rule.
 func (b *builder) compile(places []string) (int32, error) {
-	sets, err := b.alternatives(places, 0)
+	sets, err := b.alternatives(places, nil)
 	if err != nil {
 		return none, err
 	}
@@ -131,19 +133,45 @@ func (b *builder) compile(places []string) (int32, error) {
 	return b.alt(list...), nil
 }
 
+// link is a place that holds for a value because one above it does.
+type link struct {
+	at    string
+	above *link
+}
+
+func (l *link) repeats() bool {
+	for up := l.above; up != nil; up = up.above {
+		if up.at == l.at {
+			return true
+		}
+	}
+	return false
+}
+
 // alternatives returns the sets of parts one of which a value satisfies whole: it follows references and
 // allOf, and multiplies out anyOf and oneOf.
-func (b *builder) alternatives(places []string, depth int) ([][]part, error) {
+func (b *builder) alternatives(places []string, above *link) ([][]part, error) {
 	sets := [][]part{{}}
 	seen := map[string]bool{}
-	for todo := slices.Clone(places); len(todo) > 0; {
-		at := todo[0]
+	var todo []*link
+	for _, at := range places {
+		todo = append(todo, &link{at, above})
+	}
+	for len(todo) > 0 {
+		now := todo[0]
+		at := now.at
 		todo = todo[1:]
+		if now.repeats() {
+			return nil, refuse(at, "the schema refers to itself without an object or an array between")
+		}
 		if seen[at] {
 			continue
 		}
-		if seen[at] = true; len(seen) > maxParts || depth > maxDepth {
-			return nil, refuse(at, "more than %d schemas hold for one value, or a $ref leads back to its own schema", maxParts)
+		if b.looked++; b.looked > maxLookups {
+			return nil, refuse(at, "the schema has too many alternatives and references")
+		}
+		if seen[at] = true; len(seen) > maxParts {
+			return nil, refuse(at, "more than %d schemas hold for one value", maxParts)
 		}
 		v, ok := lookup(b.root, at)
 		o, isObject := v.(*object)
@@ -168,13 +196,13 @@ func (b *builder) alternatives(places []string, depth int) ([][]part, error) {
 			if err != nil {
 				return nil, err
 			}
-			todo = append(todo, to)
+			todo = append(todo, &link{to, now})
 		}
 		for i := range len(listOf(o, "allOf")) {
-			todo = append(todo, fmt.Sprintf("%s/allOf/%d", at, i))
+			todo = append(todo, &link{fmt.Sprintf("%s/allOf/%d", at, i), now})
 		}
 		var err error
-		if sets, err = b.multiply(sets, part{at, o}, depth); err != nil {
+		if sets, err = b.multiply(sets, part{at, o}, now); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +210,7 @@ func (b *builder) alternatives(places []string, depth int) ([][]part, error) {
 }
 
 // multiply joins each set with each alternative of a part's anyOf and oneOf.
-func (b *builder) multiply(sets [][]part, p part, depth int) ([][]part, error) {
+func (b *builder) multiply(sets [][]part, p part, now *link) ([][]part, error) {
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if _, has := p.of[key]; !has {
 			continue
@@ -190,7 +218,7 @@ func (b *builder) multiply(sets [][]part, p part, depth int) ([][]part, error) {
 		var more [][]part
 		var each [][][]part
 		for i := range len(listOf(p.object, key)) {
-			inner, err := b.alternatives([]string{fmt.Sprintf("%s/%s/%d", p.at, key, i)}, depth+1)
+			inner, err := b.alternatives([]string{fmt.Sprintf("%s/%s/%d", p.at, key, i)}, now)
 			if err != nil {
 				return nil, err
 			}

@@ -230,9 +230,13 @@ func (b *builder) numbers(parts []part, whole bool) (int32, error) {
 	l := limits{whole: whole, places: -1}
 	for _, p := range parts {
 		for _, key := range []string{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"} {
-			n, ok := p.of[key].(json.Number)
-			if !ok {
+			v, has := p.of[key]
+			n, ok := v.(json.Number)
+			switch {
+			case !has:
 				continue
+			case !ok:
+				return none, refuse(below(p.at, key), "want a number: an older draft of JSON schemas had true here")
 			}
 			x, err := decimal(n)
 			if err != nil {

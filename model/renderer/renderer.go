@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/internal/model/toolcall"
+	"github.com/trinity-go/trinity/model/constraint"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
 )
 
@@ -236,3 +237,17 @@ func (r *Renderer) CallFormat() string { return r.callFormat }
 
 // HasTemplate reports whether there is a chat template.
 func (r *Renderer) HasTemplate() bool { return r.template != nil }
+
+// Form returns a form of replies with what the model's format says: how it calls tools, whether a reply may
+// have several calls, and how it marks its thinking.
+func (r *Renderer) Form(form constraint.Form) constraint.Form {
+	if form.Calls != nil {
+		calls := *form.Calls
+		calls.Format, calls.Several = r.callFormat, calls.Several && !r.oneCall
+		form.Calls = &calls
+	}
+	if form.Opens && r.thinking.parsed && r.thinking.marked {
+		form.Thinking = constraint.Thinking{Open: r.thinking.open, Close: r.thinking.close, Opened: r.thinking.opens}
+	}
+	return form
+}

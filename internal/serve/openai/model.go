@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
+	"github.com/trinity-go/trinity/model/constraint"
 )
 
 // Model answers requests. It is the model that the server serves, or the model of a rollout.
@@ -30,6 +31,8 @@ type Defaults struct {
 	Cut    bool // a request for more tokens than fit gets as many as fit; else it is refused
 	Demand Demand
 	Scores bool // a request may have several prompts, and ask for the log-probabilities of their tokens
+	// Constrain compiles the form that a request asks of its replies; nil if it may not ask for one.
+	Constrain func(constraint.Form) (trinity.Constraint, error)
 }
 
 // Demand is what becomes of requests that demand a call of a tool.
@@ -71,6 +74,8 @@ type Served struct {
 	Params   trinity.SamplingParams // defaults for parameters that a request omits
 	MaxLen   int                    // tokens of prompt and reply; 0 is no limit
 	Adapters func() []string        // names under which requests sample with an adapter; nil for none
+	// Constrain compiles the form of replies; nil if the model's tokens are not known.
+	Constrain func(constraint.Form) (trinity.Constraint, error)
 }
 
 // Of returns the model for any request that asks for it by name, or for none.
@@ -99,7 +104,7 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 
 // Defaults implements [Model].
 func (m *Served) Defaults() Defaults {
-	return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen, Scores: true}
+	return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen, Scores: true, Constrain: m.Constrain}
 }
 
 // Chat implements [Model].

@@ -81,7 +81,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	return reply
 }
 
-// sampledFrom tells a client whose reply a penalty or a bias has shaped that its log-probabilities are those of
+// sampledFrom tells a client whose reply a penalty, a bias or a form has shaped that its log-probabilities are those of
 // the whole distribution all the same.
 func sampledFrom(c Reply) string {
 	if c.Changed {

@@ -35,6 +35,7 @@ type request struct {
 	most     []int // tokens of a reply to each prompt
 	limits   Defaults
 	logprobs bool
+	demanded bool         // each reply calls a tool
 	likely   int          // likely tokens at each place of a reply
 	spent    atomic.Int64 // tokens of replies that best_of has left out
 }
@@ -63,7 +64,8 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	}
 	q.limits = model.Defaults()
 	q.params = q.limits.SamplingParams
-	if err := q.limits.Demand.CheckChoice(q.ToolChoice); err != nil {
+	form, err := q.readForm()
+	if err != nil {
 		return nil, err
 	}
 	if err := q.readLogprobs(); err != nil {
@@ -72,7 +74,7 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := q.readPrompt(s, model); err != nil {
 		return nil, err
 	}
-	if err := q.readParams(s); err != nil {
+	if err := cmp.Or(q.readParams(s), q.constrain(form)); err != nil {
 		return nil, err
 	}
 	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
@@ -132,7 +134,7 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 	if q.Tools = noneIfEmpty(q.Tools); string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 		q.Tools = nil // a model that sees no tools calls none
 	}
-	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 {
+	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 && !q.demanded {
 		return Bad("parallel_tool_calls", NotOneCall)
 	}
 	if q.as == chat {
