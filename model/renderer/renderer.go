@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/constraint"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/internal/model/toolcall"
-	"github.com/trinity-go/trinity/model/constraint"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
 )
 
@@ -55,6 +56,7 @@ type Renderer struct {
 	oneCall      bool // the template refuses a reply with two calls
 	forms        forms
 	keepThinking bool
+	vocabulary   func() *constraint.Vocabulary // is made for the first form
 }
 
 var _ trinity.Renderer = (*Renderer)(nil)
@@ -63,6 +65,7 @@ var _ trinity.Renderer = (*Renderer)(nil)
 // the errors of Render and RenderTraining say which key to set.
 func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens), keepThinking: o.KeepThinking}
+	r.vocabulary = sync.OnceValue(func() *constraint.Vocabulary { return constraint.Of(tok, r.stop) })
 	for name, id := range map[string]int32{"bos_token": tok.BOS(), "eos_token": tok.EOS(), "pad_token": tok.PAD(), "unk_token": tok.UNK()} {
 		if id >= 0 {
 			r.kwargs[name] = tok.Token(id)
@@ -237,17 +240,3 @@ func (r *Renderer) CallFormat() string { return r.callFormat }
 
 // HasTemplate reports whether there is a chat template.
 func (r *Renderer) HasTemplate() bool { return r.template != nil }
-
-// Form returns a form of replies with what the model's format says: how it calls tools, whether a reply may
-// have several calls, and how it marks its thinking.
-func (r *Renderer) Form(form constraint.Form) constraint.Form {
-	if form.Calls != nil {
-		calls := *form.Calls
-		calls.Format, calls.Several = r.callFormat, calls.Several && !r.oneCall
-		form.Calls = &calls
-	}
-	if form.Opens && r.thinking.parsed && r.thinking.marked {
-		form.Thinking = constraint.Thinking{Open: r.thinking.open, Close: r.thinking.close, Opened: r.thinking.opens}
-	}
-	return form
-}

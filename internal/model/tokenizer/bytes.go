@@ -37,8 +37,9 @@ func (t *Tokenizer) plainToken() int32 {
 		}
 	}
 	for id, token := range t.tokens {
-		if c, n := utf8.DecodeRuneInString(token); n > 0 && c < utf8.RuneSelf && !t.special[int32(id)] && t.Decode([]int32{int32(id)}, false) != "" {
-			return int32(id)
+		id := int32(id)
+		if token != "" && token[0] < utf8.RuneSelf && !t.special[id] && t.Decode([]int32{id}, false) != "" {
+			return id
 		}
 	}
 	return -1

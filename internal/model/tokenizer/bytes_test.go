@@ -9,7 +9,9 @@ import (
 // the beginning of a text.
 func TestBytesOfTokens(t *testing.T) {
 	strips := map[string]bool{"llama2": true, "mistral": true, "metaspace": true}
-	for _, name := range []string{"added", "falcon", "gemma", "gpt2", "llama2", "llama3", "metaspace", "mistral", "o200k", "qwen2", "smollm"} {
+	for _, name := range []string{
+		"added", "falcon", "gemma", "gpt2", "llama2", "llama3", "metaspace", "mistral", "o200k", "qwen2", "smollm",
+	} {
 		tok := family(t, name)
 		if got := tok.StripsFirst(); got != strips[name] {
 			t.Errorf("%s: StripsFirst is %v", name, got)

@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -26,8 +25,6 @@ import (
 	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/model/constraint"
-	"github.com/trinity-go/trinity/model/renderer"
 )
 
 // API answers the OpenAI API with the rollout model of a stage.
@@ -48,7 +45,7 @@ func New(s *settle.Stage, name string, sampler trinity.Sampler, token string, ke
 		MaxLen: config.Value(0, s.Model.MaxModelLen),
 	}
 	if s.Text != nil {
-		served.Constrain = constrainer(s.Text)
+		served.Constrain = s.Text.Constrain
 	}
 	if loader, ok := sampler.(engine.AdapterLoader); ok {
 		served.Adapters = loader.Adapters
@@ -57,12 +54,6 @@ func New(s *settle.Stage, name string, sampler trinity.Sampler, token string, ke
 		Name: name, Model: served.Of, Adapters: served.Adapters, Renderer: s.Text, VocabSize: s.Vocabulary(),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: say,
 	}, s, cmp.Or(keep, usualKeep)}
-}
-
-// constrainer returns the compiler of forms for the replies of a model. It reads the vocabulary at the first one.
-func constrainer(r *renderer.Renderer) func(constraint.Form) (trinity.Constraint, error) {
-	vocabulary := sync.OnceValue(func() *constraint.Vocabulary { return constraint.Of(r.Tokenizer(), r.StopTokens()) })
-	return func(form constraint.Form) (trinity.Constraint, error) { return vocabulary().Compile(r.Form(form)) }
 }
 
 // Handler returns the handler of all dialects of the API.

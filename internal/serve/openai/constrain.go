@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/trinity-go/trinity/model/constraint"
+	"github.com/trinity-go/trinity/internal/model/constraint"
 )
 
 // wanted is a form that a request asks of its replies, with the key that asks for it.

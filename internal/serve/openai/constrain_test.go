@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/constraint"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/internal/model/toolcall"
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
-	"github.com/trinity-go/trinity/model/constraint"
 )
 
 // uniform draws every byte that the constraint allows equally often, and prefers what ends a text.
@@ -89,7 +89,8 @@ func startUniform(t *testing.T) *httptest.Server {
 	t.Helper()
 	v := byteVocabulary(t)
 	served := &Served{
-		Name: "m", Sampler: uniform{}, Renderer: callingRenderer{}, MaxLen: 2000, Constrain: func(f constraint.Form) (trinity.Constraint, error) {
+		Name: "m", Sampler: uniform{}, Renderer: callingRenderer{}, MaxLen: 2000,
+		Constrain: func(f constraint.Form) (trinity.Constraint, error) {
 			if f.Calls != nil {
 				f.Calls.Format = "hermes"
 			}
@@ -115,13 +116,15 @@ func TestRepliesHaveTheirForm(t *testing.T) {
 		path, keys string
 		fits       func(text string) bool
 	}{
-		{chatPath, user + `"response_format":{"type":"json_object"}`, func(s string) bool { return json.Valid([]byte(s)) && strings.Contains(s, "{") }},
-		{chatPath, user + `"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object","properties":` +
-			`{"a":{"enum":["b"]}},"required":["a"],"additionalProperties":false}}}`, asJSON(`{"a":"b"}`)},
+		{chatPath, user + `"response_format":{"type":"json_object"}`,
+			func(s string) bool { return json.Valid([]byte(s)) && strings.Contains(s, "{") }},
+		{chatPath, user + `"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object",` +
+			`"properties":{"a":{"enum":["b"]}},"required":["a"],"additionalProperties":false}}}`, asJSON(`{"a":"b"}`)},
 		{plainPath, `"prompt":"x","guided_json":{"const":[1]}`, asJSON(`[1]`)},
 		{plainPath, `"prompt":"x","guided_json":"{\"const\":[1]}"`, asJSON(`[1]`)},
 		{plainPath, `"prompt":"x","json_schema":"{\"const\":[1]}"`, asJSON(`[1]`)},
-		{plainPath, `"prompt":"x","guided_regex":"a{3}b?","guided_decoding_backend":"auto"`, func(s string) bool { return s == "aaa" || s == "aaab" }},
+		{plainPath, `"prompt":"x","guided_regex":"a{3}b?","guided_decoding_backend":"auto"`,
+			func(s string) bool { return s == "aaa" || s == "aaab" }},
 		{plainPath, `"prompt":"x","regex":"(c|d)e"`, func(s string) bool { return s == "ce" || s == "de" }},
 		{chatPath, user + `"guided_choice":["yes","no"]`, func(s string) bool { return s == "yes" || s == "no" }},
 		{chatPath, user + `"structured_outputs":{"choice":["yes"],"regex":null}`, func(s string) bool { return s == "yes" }},
@@ -233,7 +236,8 @@ func TestFormsThatCannotBe(t *testing.T) {
 		{chatPath, user + `"guided_grammar":"x"`, "guided_grammar", "is not supported"},
 		{chatPath, user + `"regex":"a","ignore_eos":true`, "ignore_eos", "leave ignore_eos or regex out"},
 		{chatPath, user + `"tool_choice":"required"`, "tool_choice", "without tools"},
-		{chatPath, user + `"tool_choice":{"type":"function","function":{"name":"h"}},"tools":` + oneTool, "tool_choice", `no tool is called \"h\"`},
+		{chatPath, user + `"tool_choice":{"type":"function","function":{"name":"h"}},"tools":` + oneTool, "tool_choice",
+			`no tool is called \"h\"`},
 		{chatPath, user + `"tool_choice":"required","regex":"a","tools":` + oneTool, "regex", "tool_choice demands a call"},
 		{chatPath, user + `"tool_choice":"maybe","tools":` + oneTool, "tool_choice", "is not supported"},
 		{chatPath, user + `"regex":"aa","min_tokens":9`, "", "a dead end"},

@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/constraint"
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
-	"github.com/trinity-go/trinity/model/constraint"
 )
 
 // Model answers requests. It is the model that the server serves, or the model of a rollout.

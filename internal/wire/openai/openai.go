@@ -91,7 +91,7 @@ type Choice struct {
 	// the most likely tokens, by token id. The first token has none.
 	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
 	Recorded       *Recorded                  `json:"recorded,omitempty"`    // beside TokenIDs, if a rollout records the reply
-	SampledFrom    string                     `json:"sampled_from,omitzero"` // constrained: a penalty, a bias or a form has changed the distribution
+	SampledFrom    string                     `json:"sampled_from,omitzero"` // constrained: a penalty, a bias or a form has shaped it
 	SGLang         *SGLang                    `json:"sglext,omitzero"`
 	Text           *string                    `json:"text,omitempty"` // of a plain completion
 	TokenIDs       []int32                    `json:"token_ids,omitzero"`

@@ -61,7 +61,8 @@ func TestConstrainedCompletions(t *testing.T) {
 	q := p
 	q.Temperature, q.TopP = 1, 1
 	got := sample(t, s, []int32{5, 6, 7}, q)[0]
-	whole := sample(t, s, append([]int32{5, 6, 7}, got.Tokens...), trinity.SamplingParams{MaxTokens: 1, ScorePrompt: true})[0].Prompt.Logprobs[2:]
+	text := append([]int32{5, 6, 7}, got.Tokens...)
+	whole := sample(t, s, text, trinity.SamplingParams{MaxTokens: 1, ScorePrompt: true})[0].Prompt.Logprobs[2:]
 	for i := range whole {
 		if d := math.Abs(float64(whole[i] - got.Logprobs[i])); d > 1e-5 {
 			t.Errorf("logprob %d is %v, of the whole distribution %v", i, got.Logprobs[i], whole[i])
@@ -75,7 +76,8 @@ func TestDeadEnd(t *testing.T) {
 	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 9, IgnoreEOS: true, Constraint: &ladder{most: 3, end: -1}}
 	done := make(chan []trinity.Completion)
 	go func() {
-		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{5}}, trinity.SamplingParams{N: 4, Temperature: 1, MaxTokens: 20, IgnoreEOS: true})
+		others := trinity.SamplingParams{N: 4, Temperature: 1, MaxTokens: 20, IgnoreEOS: true}
+		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{5}}, others)
 		if err != nil {
 			t.Error(err)
 		}

@@ -115,7 +115,7 @@ func anchors(re *syntax.Regexp) (begins, ends bool, inner []*syntax.Regexp) {
 
 // regex turns the tree of an expression into nodes.
 type regex struct {
-	*builder
+	b     *builder
 	chars func(lo, hi rune) int32
 	known map[[2]rune]int32 // ranges
 }
@@ -128,9 +128,9 @@ func (r *regex) node(list []*syntax.Regexp) (int32, error) {
 		if err != nil {
 			return none, err
 		}
-		out = r.cat(one, out)
+		out = r.b.cat(one, out)
 	}
-	return out, r.err
+	return out, r.b.err
 }
 
 func (r *regex) one(re *syntax.Regexp) (int32, error) {
@@ -142,19 +142,19 @@ func (r *regex) one(re *syntax.Regexp) (int32, error) {
 	case syntax.OpLiteral:
 		out := empty
 		for i := len(re.Rune) - 1; i >= 0; i-- {
-			out = r.cat(r.folded(re.Rune[i], re.Flags&syntax.FoldCase != 0), out)
+			out = r.b.cat(r.folded(re.Rune[i], re.Flags&syntax.FoldCase != 0), out)
 		}
 		return out, nil
 	case syntax.OpCharClass:
 		out := none
 		for i := 0; i < len(re.Rune); i += 2 {
-			out = r.alt(out, r.in(re.Rune[i], re.Rune[i+1]))
+			out = r.b.alt(out, r.in(re.Rune[i], re.Rune[i+1]))
 		}
 		return out, nil
 	case syntax.OpAnyChar:
 		return r.in(0, unicode.MaxRune), nil
 	case syntax.OpAnyCharNotNL:
-		return r.alt(r.in(0, '\n'-1), r.in('\n'+1, unicode.MaxRune)), nil
+		return r.b.alt(r.in(0, '\n'-1), r.in('\n'+1, unicode.MaxRune)), nil
 	case syntax.OpCapture:
 		return r.node(re.Sub)
 	case syntax.OpConcat:
@@ -168,11 +168,11 @@ func (r *regex) one(re *syntax.Regexp) (int32, error) {
 			}
 			list = append(list, x)
 		}
-		return r.alt(list...), nil
+		return r.b.alt(list...), nil
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
 		x, err := r.one(re.Sub[0])
 		least, most := repeats(re)
-		return r.rep(x, least, most), err
+		return r.b.rep(x, least, most), err
 	}
 	return none, errors.New("the pattern has ^, $ or \\b in its middle, or the flag m: a constraint knows ^ and $ at the ends alone")
 }
@@ -195,7 +195,7 @@ func (r *regex) folded(c rune, fold bool) int32 {
 	out := r.in(c, c)
 	if fold {
 		for x := unicode.SimpleFold(c); x != c; x = unicode.SimpleFold(x) {
-			out = r.alt(out, r.in(x, x))
+			out = r.b.alt(out, r.in(x, x))
 		}
 	}
 	return out

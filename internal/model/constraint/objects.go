@@ -124,7 +124,7 @@ func (b *builder) members(parts []part) ([]member, error) {
 		}
 	}
 	for _, p := range parts {
-		for _, name := range listOf(p.object, "required") {
+		for _, name := range listOf(&p.object, "required") {
 			add(name.(string))
 			required[name.(string)] = true
 		}

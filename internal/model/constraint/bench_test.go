@@ -30,9 +30,11 @@ func smolLM2(t testing.TB) *Vocabulary {
 }
 
 // typical is a schema as clients send them.
-const typical = `{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":60},"age":{"type":"integer","minimum":0,"maximum":150},
+const typical = `{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":60},
+"age":{"type":"integer","minimum":0,"maximum":150},
 "tags":{"type":"array","items":{"type":"string"},"maxItems":5},"kind":{"enum":["person","company","other"]},"note":{"type":"string"},
-"address":{"type":"object","properties":{"street":{"type":"string"},"zip":{"type":"string","pattern":"^[0-9]{5}$"}},"required":["street","zip"]}},
+"address":{"type":"object","properties":{"street":{"type":"string"},
+"zip":{"type":"string","pattern":"^[0-9]{5}$"}},"required":["street","zip"]}},
 "required":["name","age","tags","kind","address"],"additionalProperties":false}`
 
 func BenchmarkMask(b *testing.B) {

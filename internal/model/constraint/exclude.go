@@ -60,7 +60,7 @@ func valuesOf(parts []part) ([]any, bool) {
 		if one, has := p.of["const"]; has {
 			return []any{one}, true
 		}
-		if list := listOf(p.object, "enum"); list != nil {
+		if list := listOf(&p.object, "enum"); list != nil {
 			return list, true
 		}
 	}
@@ -78,7 +78,7 @@ func (b *builder) noneFits(values []any, parts []part) (bool, error) {
 
 func required(parts []part) (names []string) {
 	for _, p := range parts {
-		for _, name := range listOf(p.object, "required") {
+		for _, name := range listOf(&p.object, "required") {
 			names = append(names, name.(string))
 		}
 	}
@@ -97,7 +97,7 @@ func (b *builder) memberValues(parts []part, name string) ([]any, bool) {
 		if schema == nil {
 			continue
 		}
-		values, ok := valuesOf([]part{{"", schema}})
+		values, ok := valuesOf([]part{{"", *schema}})
 		if ok && !slices.ContainsFunc(values, func(v any) bool { _, isText := v.(string); return !isText }) {
 			return values, true
 		}

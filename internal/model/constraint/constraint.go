@@ -149,7 +149,7 @@ func (c *cursor) Mask(bits []uint64) {
 	if c.state > empty {
 		copy(bits, g.masks.mask(c.state))
 	}
-	if !g.masks.nodes[c.state].nullable {
+	if !g.masks.g.nodes[c.state].nullable {
 		return
 	}
 	for _, stop := range g.masks.v.stops {
@@ -169,7 +169,7 @@ func (c *cursor) Accept(token int32) error {
 	case token < 0 || int(token) >= v.size || c.ended:
 		return fmt.Errorf("token %d does not fit the constraint", token)
 	case v.isStop(token):
-		if !g.masks.nodes[c.state].nullable {
+		if !g.masks.g.nodes[c.state].nullable {
 			return fmt.Errorf("token %d ends the reply before the constraint does", token)
 		}
 		c.ended = true
@@ -177,11 +177,11 @@ func (c *cursor) Accept(token int32) error {
 	}
 	text, state := v.texts[token], c.state
 	for i := range len(text) {
-		state = g.masks.step(state, text[i])
+		state = g.masks.g.step(state, text[i])
 	}
 	switch {
-	case g.masks.err != nil:
-		return g.masks.err
+	case g.masks.g.err != nil:
+		return g.masks.g.err
 	case text == "" || state == none:
 		return fmt.Errorf("token %d, %q, does not fit the constraint", token, text)
 	}
@@ -220,7 +220,7 @@ func (c *cache) get(key string) *grammar {
 	}
 	g := e.Value.(*cached).g
 	g.mu.Lock()
-	large := len(g.masks.nodes) > maxNodes/2
+	large := len(g.masks.g.nodes) > maxNodes/2
 	g.mu.Unlock()
 	if large {
 		c.drop(e)

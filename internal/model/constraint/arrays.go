@@ -10,7 +10,7 @@ func (b *builder) array(parts []part) (int32, error) {
 	least, most := between(parts, "minItems", "maxItems")
 	longest, rest, closed := 0, []string(nil), false
 	for _, p := range parts {
-		longest = max(longest, len(listOf(p.object, "prefixItems")))
+		longest = max(longest, len(listOf(&p.object, "prefixItems")))
 	}
 	for _, p := range parts {
 		if _, has := p.of["items"]; has {
@@ -56,7 +56,7 @@ func (b *builder) elements(parts []part, element int32, first int, least, most i
 	for i := first - 1; i >= 0; i-- {
 		var places []string
 		for _, p := range parts {
-			if i < len(listOf(p.object, "prefixItems")) {
+			if i < len(listOf(&p.object, "prefixItems")) {
 				places = append(places, fmt.Sprintf("%s/prefixItems/%d", p.at, i))
 			} else if _, has := p.of["items"]; has {
 				places = append(places, below(p.at, "items"))

@@ -26,7 +26,8 @@ func words() *Vocabulary {
 	}
 	texts = append(texts, "") // stop
 	for _, piece := range []string{
-		`{"`, `":`, `": "`, `", "`, `"}`, `"},`, `}}`, `]]`, `[[`, `["`, `"]`, `{}`, `[]`, `null`, `true`, `false`, ` true`, `",`, "\n  ", "\n", "\n\n",
+		`{"`, `":`, `": "`, `", "`, `"}`, `"},`, `}}`, `]]`, `[[`, `["`, `"]`, `{}`, `[]`, `null`, `true`,
+		`false`, ` true`, `",`, "\n  ", "\n", "\n\n",
 		`"a`, `"ab`, `"a":`, `abc`, `aaaa`, `aaaaaaaa`, `00`, `123`, `-1`, `1.`, `.5`, `e+`, `é`, "\xc3", "\xa9\"", `\n`, `\u00`, `\\`, `\"`,
 		`😀`, "\xf0\x9f", `the `, `, "`, `: [`, `"id`, `name`, `"name": "`, `"]}`, `20`, `-0`, `T1`, `Z"`, `@a.`,
 	} {
@@ -183,7 +184,8 @@ var schemas = []string{
 	`{"oneOf":[{"type":"integer"},{"type":"string"}]}`,
 	`{"oneOf":[{"type":"object","properties":{"k":{"const":"a"},"x":{"type":"integer"}},"required":["k"]},` +
 		`{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]}`,
-	`{"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"a":{"minimum":10},"b":{"const":1}}}]}`,
+	`{"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},` +
+		`{"properties":{"a":{"minimum":10},"b":{"const":1}}}]}`,
 	`{"type":"integer","anyOf":[{"minimum":100},{"maximum":-100}]}`,
 	`{"$ref":"#/$defs/list","$defs":{"list":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/list"},` +
 		`{"type":"null"}]}},"required":["v","next"]}}}`,
@@ -215,7 +217,9 @@ func TestRepliesAreValid(t *testing.T) {
 
 func TestExpressions(t *testing.T) {
 	v := words()
-	for _, pattern := range []string{`a|b+c`, `^[A-F0-9]{2,3}$`, `(?i)abé`, `(the |aa)*x`, `[^a-z"]{1,5}`, `\d+\.\d\d?`, `.{0,3}é`, `(?s).?`, `ab?$`} {
+	for _, pattern := range []string{
+		`a|b+c`, `^[A-F0-9]{2,3}$`, `(?i)abé`, `(the |aa)*x`, `[^a-z"]{1,5}`, `\d+\.\d\d?`, `.{0,3}é`, `(?s).?`, `ab?$`,
+	} {
 		c, err := v.Compile(Form{Regex: pattern})
 		if err != nil {
 			t.Fatal(pattern, err)

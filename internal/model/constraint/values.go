@@ -65,7 +65,7 @@ func typesOf(parts []part, infer bool) (allowed []string, whole bool) {
 	allowed = types
 	named := false
 	for _, p := range parts {
-		names := listOf(p.object, "type")
+		names := listOf(&p.object, "type")
 		if one, ok := p.of["type"].(string); ok {
 			names = []any{one}
 		}
@@ -98,7 +98,7 @@ func typesOf(parts []part, infer bool) (allowed []string, whole bool) {
 
 // listed matches those values of a part's enum or const that satisfy all parts.
 func (b *builder) listed(parts []part, p part) (int32, error) {
-	values := listOf(p.object, "enum")
+	values := listOf(&p.object, "enum")
 	if one, has := p.of["const"]; has {
 		values = []any{one}
 	}
@@ -134,7 +134,8 @@ func (b *builder) satisfies(v any, parts []part) (bool, error) {
 }
 
 // escaped writes a JSON pointer into the fragment of a URL.
-var escaped = strings.NewReplacer("%", "%25", " ", "%20", `"`, "%22", "<", "%3C", ">", "%3E", "^", "%5E", "`", "%60", "#", "%23", "\\", "%5C")
+var escaped = strings.NewReplacer("%", "%25", " ", "%20", `"`, "%22", "<", "%3C", ">", "%3E", "^", "%5E", "`", "%60", "#", "%23",
+	"\\", "%5C")
 
 // write returns a value as it stands in a reply.
 func (b *builder) write(v any) string {
@@ -184,8 +185,8 @@ func integer(o *object, key string, otherwise int32) int32 {
 func between(parts []part, minKey, maxKey string) (least, most int32) {
 	most = unlimited
 	for _, p := range parts {
-		least = max(least, integer(p.object, minKey, 0))
-		if n := integer(p.object, maxKey, unlimited); n != unlimited && (most == unlimited || n < most) {
+		least = max(least, integer(&p.object, minKey, 0))
+		if n := integer(&p.object, maxKey, unlimited); n != unlimited && (most == unlimited || n < most) {
 			most = n
 		}
 	}

@@ -113,7 +113,7 @@ func refuse(at, format string, args ...any) error {
 // part is an object of the schema with its place.
 type part struct {
 	at string
-	*object
+	object
 }
 
 // compile returns the body of a rule.
@@ -189,7 +189,7 @@ func (b *builder) alternatives(places []string, above *link) ([][]part, error) {
 			return nil, err
 		}
 		for i := range sets {
-			sets[i] = append(slices.Clip(sets[i]), part{at, o})
+			sets[i] = append(slices.Clip(sets[i]), part{at, *o})
 		}
 		if ref, ok := o.of["$ref"]; ok {
 			to, err := refers(at, ref)
@@ -202,7 +202,7 @@ func (b *builder) alternatives(places []string, above *link) ([][]part, error) {
 			todo = append(todo, &link{fmt.Sprintf("%s/allOf/%d", at, i), now})
 		}
 		var err error
-		if sets, err = b.multiply(sets, part{at, o}, now); err != nil {
+		if sets, err = b.multiply(sets, part{at, *o}, now); err != nil {
 			return nil, err
 		}
 	}
@@ -217,7 +217,7 @@ func (b *builder) multiply(sets [][]part, p part, now *link) ([][]part, error) {
 		}
 		var more [][]part
 		var each [][][]part
-		for i := range len(listOf(p.object, key)) {
+		for i := range len(listOf(&p.object, key)) {
 			inner, err := b.alternatives([]string{fmt.Sprintf("%s/%s/%d", p.at, key, i)}, now)
 			if err != nil {
 				return nil, err
@@ -270,10 +270,8 @@ var honoured = map[string]string{
 }
 
 // annotations are the keywords that say nothing about which values are valid.
-var annotations = []string{
-	"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated", "readOnly",
-	"writeOnly", "contentEncoding", "contentMediaType", "contentSchema",
-}
+var annotations = strings.Fields("$schema $id $comment $defs definitions title description default examples deprecated readOnly " +
+	"writeOnly contentEncoding contentMediaType contentSchema")
 
 // checkKeywords refuses keywords that a constraint cannot honour.
 func checkKeywords(at string, o *object) error {

@@ -11,7 +11,7 @@ const maxMasks = 256
 
 // masks computes the masks of the states of one grammar. A grammar's lock guards it.
 type masks struct {
-	*arena
+	g      *arena
 	v      *Vocabulary
 	words  int
 	char   int32              // a character of a string without a pattern: a text has one way to be taken apart into them
@@ -46,7 +46,8 @@ type head struct{ unit, tail int32 }
 // newMasks returns the masks of an arena that has no states yet.
 func newMasks(g *arena, v *Vocabulary, char int32) *masks {
 	return &masks{
-		arena: g, v: v, char: char, words: (v.size + 63) / 64, of: map[int32][]uint64{}, inners: map[int32]*inner{}, stack: make([]int32, v.trie.height+1),
+		g: g, v: v, char: char, words: (v.size + 63) / 64, of: map[int32][]uint64{}, inners: map[int32]*inner{},
+		stack: make([]int32, v.trie.height+1),
 	}
 }
 
@@ -75,7 +76,7 @@ func (m *masks) mask(state int32) []uint64 {
 	for _, h := range m.heads {
 		m.addText(out, h)
 	}
-	if rest := m.alt(m.direct...); rest != none {
+	if rest := m.g.alt(m.direct...); rest != none {
 		m.walk(rest, 0, int32(len(m.v.trie.label)), out)
 	}
 	m.of[state] = out
@@ -84,7 +85,7 @@ func (m *masks) mask(state int32) []uint64 {
 
 // split takes a state apart: into heads, which are begun strings, and other parts.
 func (m *masks) split(state, tail int32) {
-	switch n := m.nodes[state]; n.kind {
+	switch n := m.g.nodes[state]; n.kind {
 	case kindEmpty:
 		if tail != empty {
 			m.split(tail, empty)
@@ -94,19 +95,19 @@ func (m *masks) split(state, tail int32) {
 			m.split(x, tail)
 		}
 	case kindCat:
-		if first := m.nodes[n.a]; first.kind == kindAlt || first.kind == kindUnit && first.b == unitBegun {
-			m.split(n.a, m.cat(n.b, tail))
+		if first := m.g.nodes[n.a]; first.kind == kindAlt || first.kind == kindUnit && first.b == unitBegun {
+			m.split(n.a, m.g.cat(n.b, tail))
 			return
 		}
-		m.direct = append(m.direct, m.cat(state, tail))
+		m.direct = append(m.direct, m.g.cat(state, tail))
 	case kindUnit:
 		if n.b == unitBegun {
 			m.heads = append(m.heads, head{state, tail})
 			return
 		}
-		m.direct = append(m.direct, m.cat(state, tail))
+		m.direct = append(m.direct, m.g.cat(state, tail))
 	default:
-		m.direct = append(m.direct, m.cat(state, tail))
+		m.direct = append(m.direct, m.g.cat(state, tail))
 	}
 }
 
@@ -120,7 +121,7 @@ func (m *masks) walk(state, from, to int32, out []uint64) {
 	m.stack[t.depth[from]-1] = state
 	for i := from; i < to; {
 		depth := t.depth[i]
-		next := m.step(m.stack[depth-1], t.label[i])
+		next := m.g.step(m.stack[depth-1], t.label[i])
 		if next == none {
 			i = t.end[i]
 			continue
@@ -170,21 +171,21 @@ func (m *masks) addText(out []uint64, h head) {
 // unbounded returns a begun string without limits of its length, and the least and the most characters
 // that may follow. A string of another form is returned as it is, with 0 and unlimited.
 func (m *masks) unbounded(unit int32) (free, least, most int32) {
-	body := m.nodes[unit].a
+	body := m.g.nodes[unit].a
 	prefix := empty
-	for n := m.nodes[body]; ; n = m.nodes[body] {
+	for n := m.g.nodes[body]; ; n = m.g.nodes[body] {
 		if n.kind != kindCat {
 			return unit, 0, unlimited
 		}
-		first := m.nodes[n.a]
-		if first.kind == kindRep && m.nodes[n.b].kind == kindSet { // characters, then the quote
+		first := m.g.nodes[n.a]
+		if first.kind == kindRep && m.g.nodes[n.b].kind == kindSet { // characters, then the quote
 			if first.min == 0 && first.max == unlimited || first.a != m.char {
 				return unit, 0, unlimited
 			}
-			whole := m.seq(prefix, m.rep(first.a, 0, unlimited), n.b)
-			return m.unit(whole, unitBegun), first.min, first.max
+			whole := m.g.seq(prefix, m.g.rep(first.a, 0, unlimited), n.b)
+			return m.g.unit(whole, unitBegun), first.min, first.max
 		}
-		prefix, body = m.cat(prefix, n.a), n.b
+		prefix, body = m.g.cat(prefix, n.a), n.b
 	}
 }
 
@@ -197,7 +198,7 @@ func (m *masks) newInner(unit int32) *inner {
 	for i := int32(0); i < int32(len(t.label)); {
 		depth := t.depth[i]
 		before := m.stack[depth-1]
-		next := m.step(before, t.label[i])
+		next := m.g.step(before, t.label[i])
 		if next == none {
 			i = t.end[i]
 			continue
@@ -223,12 +224,12 @@ func (m *masks) newInner(unit int32) *inner {
 
 // isBetween reports whether a begun string stands between two characters.
 func (m *masks) isBetween(unit int32) bool {
-	n := m.nodes[unit]
+	n := m.g.nodes[unit]
 	if n.kind != kindUnit {
 		return false
 	}
-	body := m.nodes[n.a]
-	return body.kind == kindCat && m.nodes[body.a].kind == kindRep && m.nodes[body.b].kind == kindSet
+	body := m.g.nodes[n.a]
+	return body.kind == kindCat && m.g.nodes[body.a].kind == kindRep && m.g.nodes[body.b].kind == kindSet
 }
 
 // deepest bounds how much of a state saturated looks at.
@@ -240,21 +241,21 @@ func (m *masks) saturated(id int32, depth int) int32 {
 	if depth > deepest {
 		return id
 	}
-	n := m.nodes[id]
+	n := m.g.nodes[id]
 	most := int32(m.v.trie.height)
 	switch n.kind {
 	case kindCat:
-		return m.cat(m.saturated(n.a, depth+1), m.saturated(n.b, depth+1))
+		return m.g.cat(m.saturated(n.a, depth+1), m.saturated(n.b, depth+1))
 	case kindUnit:
 		if n.logic {
 			return id
 		}
-		return m.unit(m.saturated(n.a, depth+1), n.b)
+		return m.g.unit(m.saturated(n.a, depth+1), n.b)
 	case kindRep:
 		if n.max > most {
 			n.max = unlimited
 		}
-		return m.rep(n.a, min(n.min, most+1), n.max)
+		return m.g.rep(n.a, min(n.min, most+1), n.max)
 	}
 	return id
 }

@@ -28,13 +28,16 @@ func randomSchema(r *rand.Rand, depth int) string {
 	}
 	switch r.IntN(kinds) {
 	case 0:
-		return pick(`{"type":"null"}`, `{"type":"boolean"}`, `{"const":{"a":[1,"x\n"]}}`, `{"enum":["a","ab",3,true,null]}`, `{"type":["string","null"]}`)
+		return pick(`{"type":"null"}`, `{"type":"boolean"}`, `{"const":{"a":[1,"x\n"]}}`,
+			`{"enum":["a","ab",3,true,null]}`, `{"type":["string","null"]}`)
 	case 1:
 		lo := r.IntN(400) - 200
-		return fmt.Sprintf(`{"type":"integer",%q:%d,%q:%d}`, pick("minimum", "exclusiveMinimum"), lo, pick("maximum", "exclusiveMaximum"), lo+2+r.IntN(300))
+		return fmt.Sprintf(`{"type":"integer",%q:%d,%q:%d}`, pick("minimum", "exclusiveMinimum"), lo,
+			pick("maximum", "exclusiveMaximum"), lo+2+r.IntN(300))
 	case 2:
 		lo := r.Float64()*20 - 10
-		return fmt.Sprintf(`{"type":"number",%q:%.3f,%q:%.2f}`, pick("minimum", "exclusiveMinimum"), lo, pick("maximum", "exclusiveMaximum"), lo+1+r.Float64()*99)
+		return fmt.Sprintf(`{"type":"number",%q:%.3f,%q:%.2f}`, pick("minimum", "exclusiveMinimum"), lo,
+			pick("maximum", "exclusiveMaximum"), lo+1+r.Float64()*99)
 	case 3:
 		lo := r.IntN(5)
 		return fmt.Sprintf(`{"type":"string","minLength":%d,"maxLength":%d}`, lo, lo+r.IntN(12))
@@ -85,9 +88,10 @@ func TestRandomSchemas(t *testing.T) {
 
 // Tokenizers of all families: bytes, and SentencePiece with bytes and without.
 func TestEveryTokenizer(t *testing.T) {
-	const schema = `{"type":"object","properties":{"name é":{"type":"string","maxLength":5},"n":{"type":"integer"},"of":{"enum":["日本","x y"]}},` +
+	const schema = `{"type":"object","properties":{"name é":{"type":"string","maxLength":5},"n":{"type":"integer"},` +
+		`"of":{"enum":["日本","x y"]}},` +
 		`"required":["name é","n","of"],"additionalProperties":false}`
-	files, err := filepath.Glob("../../internal/model/tokenizer/testdata/*.json.gz")
+	files, err := filepath.Glob("../tokenizer/testdata/*.json.gz")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d tokenizers: %v", len(files), err)
 	}
