@@ -5,19 +5,61 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/model/constraint"
 )
 
-// wanted is a form that a request asks of its replies, with the key that asks for it.
-type wanted struct {
+// Wanted is what a request asks of the text of its replies.
+type Wanted struct {
 	constraint.Form
-	key string // "" if no key asks for a form
+	Key      string          // that asks for a form; "" if none does
+	Tools    json.RawMessage // that the model sees
+	Tool     string          // the only one that may be called; "" for any of them
+	Demanded bool            // each reply calls a tool
+	Several  bool            // a reply may call several
+}
+
+// Constrained sets the constraint of replies. A reply to a request with tools and a form may call one instead.
+func (d Defaults) Constrained(p *trinity.SamplingParams, w Wanted) error {
+	param := w.Key
+	switch {
+	case w.Demanded && w.Key != "":
+		return Bad(w.Key, "tool_choice demands a call of a tool: leave one of them out")
+	case w.Demanded:
+		w.Calls = &constraint.Calls{Tools: w.Tools, Name: w.Tool, Several: w.Several && w.Tool == ""}
+		param = "tool_choice"
+	case w.Key == "":
+		return nil
+	case len(w.Tools) > 0:
+		w.Calls = &constraint.Calls{Tools: w.Tools, Several: w.Several, Maybe: true}
+	}
+	if p.IgnoreEOS {
+		return Bad("ignore_eos", "a reply with a form ends with it: leave ignore_eos or %s out", param)
+	}
+	c, err := d.Constrain(w.Form)
+	if err != nil {
+		return Bad(param, "%s: %v", param, err)
+	}
+	p.Constraint = c
+	return nil
+}
+
+// Demanded returns whether a tool_choice of OpenAI's APIs demands a call that the model then makes, and of
+// which tool; "" for any of them. It checks the choice.
+func (d Defaults) Demanded(choice, tools json.RawMessage) (name string, demanded bool, err error) {
+	if name, demanded = demandedCall(choice); !demanded || d.Constrain == nil || d.Demand.AsAuto {
+		return "", false, d.Demand.CheckChoice(choice)
+	}
+	if noneIfEmpty(tools) == nil {
+		return "", false, Bad("tool_choice", "%s without tools", quoted("tool_choice", choice))
+	}
+	return name, true, nil
 }
 
 // readForm reads what form the replies must have. It is an error if two keys say so, or if the model takes
 // no forms.
-func (q *request) readForm() (wanted, error) {
-	var out wanted
+func (q *request) readForm() (Wanted, error) {
+	out := Wanted{Several: q.ParallelToolCalls == nil || *q.ParallelToolCalls}
 	for _, k := range []struct {
 		key   string
 		value json.RawMessage
@@ -38,34 +80,23 @@ func (q *request) readForm() (wanted, error) {
 		switch {
 		case q.limits.Constrain == nil:
 			return out, Bad(k.key, "%s is not supported: leave it out", quoted(k.key, k.value))
-		case out.key != "":
-			return out, Bad(k.key, "%s asks for a form, too: leave one of them out", out.key)
+		case out.Key != "":
+			return out, Bad(k.key, "%s asks for a form, too: leave one of them out", out.Key)
 		}
 		if err := k.read(&out.Form, k.value); err != nil {
 			problem := ProblemOf(err)
 			problem.Param = k.key
 			return out, problem
 		}
-		out.key = k.key
+		out.Key = k.key
 	}
-	return out, q.readDemand()
+	var err error
+	out.Tool, out.Demanded, err = q.limits.Demanded(q.ToolChoice, q.Tools)
+	return out, err
 }
 
 // nothing are values of keys with a form that ask for none.
 var nothing = map[string][]any{"response_format": {map[string]any{}, map[string]any{"type": "text"}}}
-
-// readDemand reads whether tool_choice demands a call. A model whose replies can be constrained makes one.
-func (q *request) readDemand() error {
-	_, q.demanded = demandedCall(q.ToolChoice)
-	if !q.demanded || q.limits.Constrain == nil || q.limits.Demand.AsAuto {
-		q.demanded = false
-		return q.limits.Demand.CheckChoice(q.ToolChoice)
-	}
-	if q.as == chat && noneIfEmpty(q.Tools) == nil {
-		return Bad("tool_choice", "%s without tools", quoted("tool_choice", q.ToolChoice))
-	}
-	return nil
-}
 
 // demandedCall returns the tool that a tool_choice demands, "" for any of them.
 func demandedCall(choice json.RawMessage) (name string, demanded bool) {
@@ -84,37 +115,8 @@ func demandedCall(choice json.RawMessage) (name string, demanded bool) {
 	return name, name != ""
 }
 
-// constrain compiles the form of the replies. A reply to a request with tools may call one instead.
-func (q *request) constrain(form wanted) error {
-	several := q.ParallelToolCalls == nil || *q.ParallelToolCalls
-	param := form.key
-	switch {
-	case q.demanded:
-		if form.key != "" {
-			return Bad(form.key, "tool_choice demands a call of a tool: leave one of them out")
-		}
-		name, _ := demandedCall(q.ToolChoice)
-		form.Calls = &constraint.Calls{Tools: q.Tools, Name: name, Several: several && name == ""}
-		param = "tool_choice"
-	case form.key == "":
-		return nil
-	case len(q.Tools) > 0:
-		form.Calls = &constraint.Calls{Tools: q.Tools, Several: several, Maybe: true}
-	}
-	if q.params.IgnoreEOS {
-		return Bad("ignore_eos", "a reply with a form ends with it: leave ignore_eos or %s out", param)
-	}
-	form.Opens = q.as == chat && !q.ContinueFinalMessage
-	c, err := q.limits.Constrain(form.Form)
-	if err != nil {
-		return Bad(param, "%s: %v", param, err)
-	}
-	q.params.Constraint = c
-	return nil
-}
-
-// anyObject is the schema of json_object.
-var anyObject = json.RawMessage(`{"type":"object"}`)
+// AnyObject is the schema of a json_object.
+var AnyObject = json.RawMessage(`{"type":"object"}`)
 
 // readResponseFormat reads OpenAI's key, with llama.cpp's schema of a json_object.
 func readResponseFormat(form *constraint.Form, value json.RawMessage) error {
@@ -128,7 +130,7 @@ func readResponseFormat(form *constraint.Form, value json.RawMessage) error {
 	}
 	switch {
 	case f.Type == "json_object" && len(f.Schema) == 0:
-		form.Schema = anyObject
+		form.Schema = AnyObject
 	case f.Type == "json_object":
 		form.Schema = f.Schema
 	case f.Type == "json_schema" && len(f.JSONSchema.Schema) > 0:
@@ -182,7 +184,7 @@ func readStructured(form *constraint.Form, value json.RawMessage) error {
 		case "json":
 			err = readSchema(form, value)
 		case "json_object":
-			form.Schema = anyObject
+			form.Schema = AnyObject
 		case "regex":
 			err = readRegex(form, value)
 		case "choice":

@@ -35,7 +35,6 @@ type request struct {
 	most     []int // tokens of a reply to each prompt
 	limits   Defaults
 	logprobs bool
-	demanded bool         // each reply calls a tool
 	likely   int          // likely tokens at each place of a reply
 	spent    atomic.Int64 // tokens of replies that best_of has left out
 }
@@ -71,10 +70,14 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := q.readLogprobs(); err != nil {
 		return nil, err
 	}
-	if err := q.readPrompt(s, model); err != nil {
+	if err := q.readPrompt(s, model, form.Demanded); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(q.readParams(s), q.constrain(form)); err != nil {
+	form.Tools, form.Opens = q.Tools, as == chat && !q.ContinueFinalMessage
+	if err := q.readParams(s); err != nil {
+		return nil, err
+	}
+	if err := q.limits.Constrained(&q.params, form); err != nil {
 		return nil, err
 	}
 	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
@@ -130,11 +133,11 @@ func (q *request) readPromptLogprobs() error {
 	return nil
 }
 
-func (q *request) readPrompt(s *Server, model Model) (err error) {
+func (q *request) readPrompt(s *Server, model Model, demanded bool) (err error) {
 	if q.Tools = noneIfEmpty(q.Tools); string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 		q.Tools = nil // a model that sees no tools calls none
 	}
-	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 && !q.demanded {
+	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 && !demanded {
 		return Bad("parallel_tool_calls", NotOneCall)
 	}
 	if q.as == chat {
