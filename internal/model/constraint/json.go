@@ -9,6 +9,8 @@ type builder struct {
 	words   [3]string       // true, false and null in the language of the values
 	free    int32           // any value; none until it is asked for
 	special map[string]bool // names of special tokens
+	// keywords says that a schema is that of a call's arguments in Python.
+	keywords bool
 	compiler
 }
 

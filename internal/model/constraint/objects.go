@@ -13,6 +13,7 @@ const maxPatterns = 4
 type member struct {
 	name     string
 	required bool
+	value    int32
 	node     int32 // its name and its value
 }
 
@@ -42,15 +43,17 @@ func (b *builder) object(parts []part) (int32, error) {
 	if int64(top)*int64(len(members)) > maxCounted {
 		return none, refuse(parts[0].at, "an object of %d members that are counted up to %d is too large", len(members), top)
 	}
-	return b.cat(b.seq(b.mark("{"), b.space), b.ordered(members, further, least, most, top)), nil
+	return b.cat(b.seq(b.mark("{"), b.space), b.ordered(members, least, most, top, b.comma(), func(c int32) int32 {
+		return b.tail(further, c, least, most)
+	})), nil
 }
 
-// ordered matches the members in their order and the end of an object with least to most members. States
-// count members up to top.
-func (b *builder) ordered(members []member, further, least, most, top int32) int32 {
+// ordered matches the members in their order and the end of an object with least to most members: what end
+// returns for a number of members. States count members up to top.
+func (b *builder) ordered(members []member, least, most, top, comma int32, end func(c int32) int32) int32 {
 	next := make([]int32, top+1) // by the number of members before
 	for c := range next {
-		next[c] = b.tail(further, int32(c), least, most)
+		next[c] = end(int32(c))
 	}
 	for i := len(members) - 1; i >= 0; i-- {
 		now := make([]int32, top+1)
@@ -59,7 +62,7 @@ func (b *builder) ordered(members []member, further, least, most, top int32) int
 			if most == unlimited || int32(c) < most {
 				with = b.cat(members[i].node, next[min(c+1, int(top))])
 				if c > 0 {
-					with = b.cat(b.comma(), with)
+					with = b.cat(comma, with)
 				}
 			}
 			if members[i].required {
@@ -78,7 +81,7 @@ func (b *builder) later(id int32, members int) int32 {
 	if members < 64 || id == none {
 		return id
 	}
-	ref := b.declare(false)
+	ref := b.declare(b.nodes[id].nullable)
 	b.define(ref, id)
 	return ref
 }
@@ -145,7 +148,7 @@ func (b *builder) members(parts []part) ([]member, error) {
 				return nil, err
 			}
 		}
-		out = append(out, member{name, required[name], b.cat(b.key(b.named(name)), value)})
+		out = append(out, member{name, required[name], value, b.cat(b.key(b.named(name)), value)})
 	}
 	return out, nil
 }

@@ -50,7 +50,7 @@ func (b *builder) schema(text json.RawMessage) (int32, error) {
 	b.root, b.checker, b.dead = root, checker, map[string]bool{}
 	for {
 		b.rulesOf, b.keyOf = map[string]int32{}, nil
-		start, err := b.rule([]string{""})
+		start, err := b.start()
 		if err == nil {
 			err = b.work()
 		}
@@ -67,6 +67,23 @@ func (b *builder) schema(text json.RawMessage) (int32, error) {
 			return start, nil
 		} // else once more, without the values that never end
 	}
+}
+
+// start matches the whole value.
+func (b *builder) start() (int32, error) {
+	if !b.keywords {
+		return b.rule([]string{""})
+	}
+	sets, err := b.alternatives([]string{""}, nil)
+	out := none
+	for _, parts := range sets {
+		x, err := b.asKeywords(parts)
+		if err != nil {
+			return none, err
+		}
+		out = b.alt(out, x)
+	}
+	return out, err
 }
 
 // work builds the bodies of rules, which declare more of them.

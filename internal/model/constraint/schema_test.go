@@ -213,6 +213,24 @@ func TestRefusedSchemas(t *testing.T) {
 	}
 }
 
+func TestRefusedCalls(t *testing.T) {
+	v := words()
+	tools := json.RawMessage(`[{"function":{"name":"f","parameters":{"properties":{"from":{"type":"string"}}}}},` +
+		`{"function":{"name":"g","parameters":{"not":{}}}},{"function":{"name":"h","parameters":{"type":"string"}}}]`)
+	for _, c := range []struct{ format, name, want string }{
+		{"none", "f", `a call cannot be demanded of a model whose calls are in the format "none"`},
+		{"qwen3_coder", "f", `in the format "qwen3_coder"`},
+		{"pythonic", "f", `tool "f": at #: "from" is no name of an argument in Python`},
+		{"hermes", "g", `tool "g": at #/not: the keyword "not" is not supported`},
+		{"hermes", "x", `no tool is called "x"`},
+	} {
+		_, err := v.Compile(Form{Calls: &Calls{Format: c.format, Name: c.name, Tools: tools}})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %s", c.format, c.name, err, c.want)
+		}
+	}
+}
+
 // FuzzSchema compiles any schema. A text that it lets through satisfies the schema.
 func FuzzSchema(f *testing.F) {
 	for _, schema := range schemas {
