@@ -27,7 +27,7 @@ func TestServiceHasKeys(t *testing.T) {
 	}
 	_, errs := interrupted(t, "", "trinity keys add has printed\n", "service", "--dir", dir,
 		"--addr", "0.0.0.0:0", "--model", "tiny="+filepath.Join(tiny(t), "model"))
-	want := `^serves at (http://[^:]+:\d+): TINKER_BASE_URL=http://[^:]+:\d+ TINKER_API_KEY=KEY, one that trinity keys add has printed\n`
+	want := `(?m)^serves at (http://[^:]+:\d+): TINKER_BASE_URL=http://[^:]+:\d+ TINKER_API_KEY=KEY, one that trinity keys add has printed\n`
 	if !regexp.MustCompile(want).MatchString(errs) {
 		t.Errorf("it says %q, want %s", errs, want)
 	}

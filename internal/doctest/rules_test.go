@@ -46,6 +46,7 @@ var exempt = []exemption{
 	{regexp.MustCompile(`^TINKER_BASE_URL=\S+ TINKER_API_KEY=\S+ python3 my_loop.py$`), "it is a program of the reader", nil},
 	{regexp.MustCompile(`^TINKER_BASE_URL=\S+ TINKER_API_KEY=\S+ python3 examples/tinker/sums.py$`),
 		"it needs a service; TestTinkerSums has one", nil},
+	{regexp.MustCompile(`^python3 -m tinker_cookbook\.`), "it needs a service, and torch", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
 	{regexp.MustCompile(`^bash \.ci/release --snapshot$`), "it compiles for many minutes, and needs the network", isFile},
 	{regexp.MustCompile(`^go run -C \.ci/site \. `), "TestSiteHasEveryPage runs it", nil},
@@ -78,7 +79,7 @@ var shorter = []struct {
 		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},
 	{"my_shop.yaml", "model.model_path=examples/quickstart/model model.lora_configs=[] model.max_prompt_tokens=300 " +
 		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},
-	{"examples/tinker/sums.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
+	{"examples/tinker/sums.yaml", tiny + " buffer.explorer_input.eval_tasksets=[] model.model_path=examples/quickstart/model"},
 	{"examples/grpo_arithmetic_smollm2/arithmetic.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/grpo_json_smollm2/json.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/exec_openai/exec.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},

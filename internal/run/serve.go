@@ -34,6 +34,9 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 			"start the trainer first, or name its address with --join, or set it to 0")
 	}
 	name := checkpoint.ServedName(&s.Model) // before a checkpoint takes the place of the model
+	if opts.Adapters[name] != "" {
+		return fmt.Errorf("adapter %q: the model itself has this name: give the adapter another one", name)
+	}
 	step, err := s.serveNewest()
 	if err != nil && place == nil {
 		return err

@@ -58,8 +58,11 @@ type checkpoint struct {
 func (c *checkpoint) key() string { return c.path.String() + "#" + c.Written }
 
 // find returns the checkpoint at a path.
-func (s *store) find(p tinker.Path) (*checkpoint, error) {
-	c := &checkpoint{path: p, dir: s.dirOf(p)}
+func (s *store) find(p tinker.Path) (*checkpoint, error) { return readCheckpoint(p, s.dirOf(p)) }
+
+// readCheckpoint reads what a directory says of its checkpoint.
+func readCheckpoint(p tinker.Path, dir string) (*checkpoint, error) {
+	c := &checkpoint{path: p, dir: dir}
 	data, err := os.ReadFile(filepath.Join(c.dir, madeName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -168,7 +171,7 @@ func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeigh
 	if err != nil {
 		return nil, err
 	}
-	x := &sampler{id: id, owner: m.session.owner, base: m.base, adapter: m.base.shelf.add(c.key(), c.dir), model: m.id}
+	x := &sampler{id: id, owner: m.session.owner, base: m.base, adapter: m.base.shelf.add(c), model: m.id}
 	if err := s.all.store.keepSampler(x); err != nil {
 		x.close()
 		return nil, &ownError{err}

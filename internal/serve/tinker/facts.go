@@ -197,6 +197,9 @@ func (s *store) copy(owner string, in *tinker.CopyWeights, run string) (*checkpo
 		return nil, err
 	}
 	if there, err := s.find(p); err == nil {
+		if there.Written != from.Written {
+			return nil, conflict("there is another checkpoint %s: copy into another run", p)
+		}
 		return there, nil
 	}
 	c.Owner, c.Public, c.Time = owner, false, time.Now().UTC()

@@ -14,7 +14,7 @@ type future struct {
 	owner   string
 	body    [sha256.Size]byte // of the call, which a client may send again
 	reply   tinker.Submitted
-	waits   func() string // for what; nil once it is computed
+	waits   func() string // for what; "" if it is computed. nil waits for nothing
 	done    chan struct{} // closed when there is a result
 	result  any           // encoded, or what becomes JSON
 	begun   chan struct{} // closed when it is acknowledged or refused
@@ -126,7 +126,7 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	}
 }
 
-// forget drops the results that were fetched an hour ago, and ends the sessions of clients that say nothing.
+// forget drops the results that were fetched an hour ago and old snapshots, and ends the sessions of clients that say nothing.
 func (s *Server) forget(now time.Time) {
 	s.mu.Lock()
 	var ended []*session
@@ -146,8 +146,15 @@ func (s *Server) forget(now time.Time) {
 			s.end(id)
 		}
 	}
+	old := takeOld(s.samplers, now)
 	s.mu.Unlock()
 	for _, x := range ended {
 		s.clear(x)
+	}
+	for _, x := range old {
+		x.close()
+		if err := s.all.store.removeSampler(x); err != nil {
+			s.opts.Say(err.Error())
+		}
 	}
 }

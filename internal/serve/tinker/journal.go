@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -26,6 +28,8 @@ type journal struct {
 	steps   int             // since the last state
 	bytes   int             // of the records since then
 	changed bool            // the trainer is not as the last state is, or as it was opened if there is none
+	longest int64           // bytes of the log from which on results are moved to its end
+	moved   int64           // bytes that were moved last
 }
 
 // Names in the directory of a model.
@@ -45,6 +49,7 @@ type record struct {
 	Sum    []byte  `json:"sum,omitempty"`     // of result: SHA-256 of the body of its request
 	Form   string  `json:"form,omitempty"`    // of result
 	NotRun bool    `json:"not_run,omitempty"` // of result: the request failed because another did not come
+	Until  int32   `json:"until,omitempty"`   // of gap: requests below it have failed, or have not come either
 
 	payload []byte
 }
@@ -107,12 +112,13 @@ var (
 const (
 	stateSteps = 10
 	stateBytes = 64 << 20
+	longLog    = 256 << 20
 )
 
 // openJournal opens the journal of a directory, or begins one.
 func openJournal(dir string) (*journal, error) {
 	log, err := durable.OpenLog(filepath.Join(dir, logName))
-	return &journal{dir: dir, log: log, results: map[int32]int64{}}, err
+	return &journal{dir: dir, log: log, results: map[int32]int64{}, longest: longLog}, err
 }
 
 // append adds a record, which is on the disk then, and returns its number.
@@ -224,20 +230,7 @@ func (m *model) cut(ctx context.Context, s *Server) error {
 	if err != nil {
 		return err
 	}
-	keep := n.Record
-	s.mu.Lock()
-	for seq, number := range j.results {
-		f := s.futures[futureID(m.id, seq)]
-		if f == nil {
-			delete(j.results, seq)
-			continue
-		}
-		keep = min(keep, number)
-		if !f.fetched.IsZero() {
-			n.Fetched = append(n.Fetched, seq)
-		}
-	}
-	s.mu.Unlock()
+	n.Fetched = m.forgetResults(s)
 	err = durable.WriteDir(filepath.Join(j.dir, stateName), func(temp string) error {
 		if err := m.trainer.SaveState(ctx, temp); err != nil {
 			return err
@@ -254,7 +247,79 @@ func (m *model) cut(ctx context.Context, s *Server) error {
 	m.mu.Lock()
 	j.steps, j.changed, j.bytes = 0, false, j.bytes-size
 	m.mu.Unlock()
-	return errors.Join(j.log.Trim(keep), failTrimmed.Hit(j.dir))
+	err = m.moveResults(n.Record)
+	m.mu.Lock()
+	keep := n.Record
+	for _, number := range j.results {
+		keep = min(keep, number)
+	}
+	m.mu.Unlock()
+	return errors.Join(err, j.log.Trim(keep), failTrimmed.Hit(j.dir))
+}
+
+// forgetResults leaves out results that no client can ask for any more, and returns those that clients have.
+func (m *model) forgetResults(s *Server) (fetched []int32) {
+	m.mu.Lock()
+	all := slices.Collect(maps.Keys(m.journal.results))
+	m.mu.Unlock()
+	gone := map[int32]bool{}
+	s.mu.Lock()
+	for _, seq := range all {
+		if f := s.futures[futureID(m.id, seq)]; f == nil {
+			gone[seq] = true
+		} else if !f.fetched.IsZero() {
+			fetched = append(fetched, seq)
+		}
+	}
+	s.mu.Unlock()
+	m.mu.Lock()
+	maps.DeleteFunc(m.journal.results, func(seq int32, _ int64) bool { return gone[seq] })
+	m.mu.Unlock()
+	return fetched
+}
+
+// moveResults appends the results before a record again, once the log is long: requests lie between them, which would
+// stay as long as they do.
+func (m *model) moveResults(before int64) error {
+	j := m.journal
+	size, err := sizeOf(j.log.Dir())
+	if err != nil || size < j.longest+2*j.moved {
+		return err
+	}
+	m.mu.Lock()
+	results := maps.Clone(j.results)
+	m.mu.Unlock()
+	index := durable.IndexLog(j.log.Dir())
+	moved := int64(0)
+	for _, seq := range slices.Sorted(maps.Keys(results)) {
+		if results[seq] >= before {
+			continue
+		}
+		data, readErr := index.Read(results[seq])
+		if err = readErr; err == nil {
+			err = m.moveResult(seq, data)
+		}
+		if err != nil {
+			break
+		}
+		moved += int64(len(data))
+	}
+	j.moved = moved
+	return errors.Join(err, index.Close())
+}
+
+func (m *model) moveResult(seq int32, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := m.journal.flush()
+	if err != nil {
+		return err
+	}
+	number, err := m.journal.log.Append(data)
+	if err == nil {
+		m.journal.results[seq] = number
+	}
+	return err
 }
 
 // readNote returns the note of the last state; nil if there is none.

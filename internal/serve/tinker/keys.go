@@ -147,6 +147,7 @@ func (r *keyring) refresh() {
 	keys, err := ReadKeys(r.dir)
 	if err != nil {
 		r.say(err.Error() + "; the keys that were read before count")
+		r.wants = true // a service that began with them has none
 		return
 	}
 	r.keys, r.wants = keys, r.wants || len(keys) > 0
@@ -219,7 +220,7 @@ func (s *store) fits(c *checkpoint) error {
 	}
 	if used > limit {
 		return &fullError{fmt.Sprintf(
-			"the checkpoints of the key %s would take %.3f GiB, and it may have %.3f: delete some, or save with ttl_seconds",
+			"the checkpoints of the key %s would take %.3f GiB, and it may have %.3f: delete some, end sessions, or save with ttl_seconds",
 			c.Owner, gib(used), gib(limit))}
 	}
 	return nil
@@ -248,7 +249,7 @@ func (k Key) hasRoom(models map[string]*model) error {
 }
 
 // heldBy returns the bytes of the requests of an owner that wait.
-func heldBy(owner string, models map[string]*model) (sum int) {
+func heldBy(owner string, models []*model) (sum int) {
 	for _, m := range models {
 		if m.session.owner == owner {
 			m.mu.Lock()

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,18 @@ func TestKeysComeAndGo(t *testing.T) {
 	}
 	if ask(ann) != 401 || ask("") != 401 {
 		t.Error("the keys are gone, and the service is open")
+	}
+}
+
+// A service that begins with a damaged file of keys is not open to anybody.
+func TestDamagedKeysOpenNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, keysName), []byte("[{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := serve(t, func(o *Options) { o.Dir = dir })
+	if status, out := c.do("GET", "healthz", nil); status != http.StatusUnauthorized {
+		t.Errorf("%d, %v", status, out)
 	}
 }
 
@@ -206,6 +220,22 @@ func TestAKeyHasUsedItsTokens(t *testing.T) {
 	}
 	for status := 0; status != http.StatusOK; {
 		status, _ = bob.do("POST", "retrieve_future", object{"request_id": bob.begun()})
+	}
+}
+
+// A sample that is refused leaves no adapter on the shelf.
+func TestARefusedSampleUsesNoAdapter(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir = dir })
+	ann := c.as(add(t, dir, Key{Name: "ann", TokensPerHour: 1000}))
+	path := ann.save(ann.model(0), 1, "save_weights", "one", nil)
+	b := c.server.opts.Bases[0]
+	b.queue.account.mu.Lock()
+	b.queue.account.budgets["ann"].left = -1000
+	b.queue.account.mu.Unlock()
+	in := object{"model_path": path, "prompt": encodedText(first), "sampling_params": object{"max_tokens": 3}}
+	if status, out := ann.do("POST", "asample", in); status != http.StatusTooManyRequests || len(b.shelf.all) > 0 {
+		t.Errorf("%d, %v; adapters on the shelf: %d", status, out, len(b.shelf.all))
 	}
 }
 

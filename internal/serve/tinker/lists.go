@@ -26,13 +26,13 @@ type living struct {
 
 // live returns what an owner has in memory.
 func (s *Server) live(owner string) (all living) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.models {
+	for _, m := range modelsOf(s) {
 		if m.session.owner == owner {
 			all.runs = append(all.runs, newRun(m.id, owner, &m.recipe, m.lastRequest(), m.about))
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for id, x := range s.sessions {
 		if x.owner == owner {
 			all.sessions = append(all.sessions, &tinker.SessionSummary{

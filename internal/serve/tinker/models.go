@@ -214,7 +214,8 @@ func (s *Server) alone(ctx context.Context, m *model, do func() error) (err erro
 	if err = do(); m.turn.spent == before {
 		m.turn.charge(leastCharge)
 	}
-	if ctx.Err() != nil || !m.isReady() { // or else it waits for its next turn from now on
+	// Or else it waits for its next turn from now on. Whoever waits for memory lets others compute.
+	if ctx.Err() != nil || !m.isReady() || errors.As(err, new(*noRoom)) {
 		m.turn.leave()
 		m.turn = nil
 	}
@@ -228,9 +229,10 @@ func (m *model) isReady() bool {
 	return m.held[m.next] != nil
 }
 
-// remove ends a model, whose requests fail, unless the next service answers them.
-func (s *Server) remove(m *model, because error) {
+// failHeld ends the requests that a model holds: they fail, unless the next service answers them.
+func (m *model) failHeld(s *Server, because error) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.ended = because
 	for _, j := range m.held {
 		s.waiting.Add(-int64(j.bytes))
@@ -239,7 +241,11 @@ func (s *Server) remove(m *model, because error) {
 		}
 	}
 	clear(m.held)
-	m.mu.Unlock()
+}
+
+// remove ends a model.
+func (s *Server) remove(m *model, because error) {
+	m.failHeld(s, because)
 	if m.turn != nil {
 		m.turn.leave()
 	}

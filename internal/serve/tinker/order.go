@@ -44,9 +44,7 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", c.seq)
 	}
 	return s.submit(owner, futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		s.mu.Lock()
-		held := heldBy(owner, s.models)
-		s.mu.Unlock()
+		held := heldBy(owner, modelsOf(s))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
@@ -75,7 +73,8 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 
 // take holds a request until it runs. The mutex is held.
 func (m *model) take(s *Server, j *job) {
-	j.f.waits = func() string { return m.waitsFor(j.call.seq) }
+	seq := j.call.seq
+	j.f.waits = func() string { return m.waitsFor(seq) } // the future outlives the data of the request
 	m.bytes += j.bytes
 	s.waiting.Add(int64(j.bytes))
 	m.held[j.call.seq] = j
@@ -223,9 +222,9 @@ func (m *model) giveUp(s *Server) {
 	if m.held[m.next] != nil {
 		return // it has come just now
 	}
-	lost := m.next
-	_, err := m.journal.later(&record{Kind: gapped, Seq: lost})
-	for _, seq := range slices.Sorted(maps.Keys(m.held)) {
+	lost, waiting := m.next, slices.Sorted(maps.Keys(m.held))
+	_, err := m.journal.later(&record{Kind: gapped, Seq: lost, Until: waiting[len(waiting)-1] + 1})
+	for _, seq := range waiting {
 		j := m.held[seq]
 		result := outcome(nil, fmt.Errorf(
 			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",

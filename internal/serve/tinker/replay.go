@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -18,9 +20,13 @@ type story struct {
 	note     *note   // nil if there is no state
 	requests map[int32]*entry
 	results  map[int32]*entry
-	gaps     map[int32]bool // requests that others have waited for in vain
-	next     int32          // the request that runs next
+	gaps     []gap
+	next     int32 // the request that runs next
 }
+
+// gap are the requests from the first, which has not come, until one that runs again. Those between have failed, or have
+// not come either.
+type gap struct{ first, until int32 }
 
 // entry is a record with its number.
 type entry struct {
@@ -60,7 +66,7 @@ const (
 // read reads the journal. For a replay it keeps the requests that the last state does not cover, and else the requests
 // without a result, and the results.
 func (j *journal) read(forReplay bool) (*story, error) {
-	t := &story{requests: map[int32]*entry{}, results: map[int32]*entry{}, gaps: map[int32]bool{}, next: 1}
+	t := &story{requests: map[int32]*entry{}, results: map[int32]*entry{}, next: 1}
 	var err error
 	if t.note, err = j.readNote(); err != nil {
 		return nil, err
@@ -92,7 +98,7 @@ func (j *journal) read(forReplay bool) (*story, error) {
 				t.requests[rec.Seq] = &entry{*rec, number}
 			}
 		case gapped:
-			t.gaps[rec.Seq] = true
+			t.gaps = append(t.gaps, gap{rec.Seq, rec.Until})
 		case resulted:
 			t.next = max(t.next, rec.Seq+1)
 			if !forReplay {
@@ -182,15 +188,18 @@ func (m *model) replay(ctx context.Context, s *Server, t *story) error {
 	if t.note != nil {
 		from = t.note.Next
 	}
-	for seq := from; seq < t.next; seq++ {
-		result, request := t.results[seq], t.requests[seq]
-		switch {
-		case result == nil && t.gaps[seq]:
-			m.spoilt = notCome(seq)
+	for _, seq := range slices.Sorted(maps.Keys(t.results)) {
+		if seq < from {
 			continue
-		case result == nil || request == nil:
-			return &ownError{fmt.Errorf("%s: a record of seq_id %d is missing", m.journal.log.Dir(), seq)}
 		}
+		result, request, gap := t.results[seq], t.requests[seq], t.gapOver(from, seq)
+		if request == nil || from < seq && gap == nil {
+			return &ownError{fmt.Errorf("%s: a record of seq_id %d is missing", m.journal.log.Dir(), from)}
+		}
+		if from < seq {
+			m.spoilt = notCome(gap.first)
+		}
+		from = seq + 1
 		c, err := s.calls.read(request.Call, request.payload)
 		if err != nil {
 			return &ownError{fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), request.number, err)}
@@ -215,6 +224,14 @@ func (m *model) replay(ctx context.Context, s *Server, t *story) error {
 			return &ownError{fmt.Errorf("seq_id %d had a result, and fails when it is replayed: %w", seq, err)}
 		}
 		m.journal.did(request.Call)
+	}
+	return nil
+}
+
+// gapOver returns a gap that has the requests from a number until another; nil if there is none.
+func (t *story) gapOver(from, until int32) *gap {
+	if i := slices.IndexFunc(t.gaps, func(g gap) bool { return g.first <= from && until <= g.until }); i >= 0 {
+		return &t.gaps[i]
 	}
 	return nil
 }

@@ -177,6 +177,11 @@ func TestCopies(t *testing.T) {
 	if to != again["tinker_path"] || to == other["tinker_path"] || to == path {
 		t.Errorf("%v, %v, %v", copied, again, other)
 	}
+	c.save(c.model(7), 1, "save_weights", "one", nil)
+	in["session_id"], in["model_seq_id"] = c.session, 7
+	if status, out := c.do("POST", "copy_weights", in); status != http.StatusUnprocessableEntity {
+		t.Errorf("onto another checkpoint: %d, %v", status, out)
+	}
 	c.got("DELETE", "training_runs/"+id+"/checkpoints/weights/one", nil)
 	c.must(c.call("load_weights", object{
 		"session_id": c.session, "model_seq_id": 1, "path": to, "optimizer": true, "type": "load_weights"}))

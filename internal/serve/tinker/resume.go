@@ -105,6 +105,9 @@ func (s *Server) clear(x *session) {
 func (s *Server) begin(m *model, call string, body []byte) error {
 	s.mu.Lock()
 	err := s.keys.limits(m.session.owner).hasRoom(s.models)
+	if s.models[m.id] != nil { // its answer was fetched more than an hour ago
+		err = conflict("the model %s is there already: another one needs another model_seq_id", m.id)
+	}
 	if err == nil {
 		s.models[m.id] = m
 		m.session.models++
@@ -226,7 +229,7 @@ func (r *resuming) sampler(x *session, path string) error {
 		if err != nil {
 			return err
 		}
-		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c.key(), c.dir)
+		sampler.model, sampler.adapter = kept.Model, sampler.base.shelf.add(c)
 	}
 	r.server.addSampler(sampler)
 	return nil
@@ -262,8 +265,9 @@ func (r *resuming) model(x *session, id, dir string) error {
 	if err := r.futures(m, t); err != nil {
 		return errors.Join(err, j.log.Close())
 	}
-	if first := t.results[0]; first != nil && first.Form == failed {
-		return j.log.Close() // it was never open, and its client has yet to hear that
+	if first := t.results[0]; first != nil && first.Form == failed { // its client has yet to hear that
+		m.failHeld(r.server, errors.New("it could not be made"))
+		return j.log.Close()
 	}
 	r.server.models[id] = m
 	x.models++

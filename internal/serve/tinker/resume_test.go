@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
 // again stops the server and starts another one with its directory.
@@ -135,6 +138,57 @@ func TestModelsMakeRoomForOneAnother(t *testing.T) {
 	}
 }
 
+// Who waits for memory lets others compute, also if its next request has come.
+func TestWaitingForMemoryTakesNoTurn(t *testing.T) {
+	c := serve(t, nil)
+	m := &model{id: "m", session: &session{}, next: 1, held: map[int32]*job{1: {}}}
+	err := c.server.alone(t.Context(), m, func() error { return &noRoom{errors.New("full")} })
+	if m.turn != nil || c.server.train.free != 1 || err == nil {
+		t.Errorf("%v, %v, %d", err, m.turn, c.server.train.free)
+	}
+}
+
+// The data of a request go with it, though its result stays for an hour.
+func TestResultsDoNotHoldRequests(t *testing.T) {
+	c := serve(t, nil)
+	m := &model{id: "m", wake: make(chan struct{}, 1), held: map[int32]*job{}}
+	f := newFuture("", "m:5", [32]byte{}, tinker.Submitted{})
+	freed := make(chan struct{})
+	func() {
+		of := &call{seq: 5}
+		runtime.AddCleanup(of, func(freed chan struct{}) { close(freed) }, freed)
+		m.take(c.server, &job{call: of, f: f})
+		clear(m.held)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		select {
+		case <-freed:
+			runtime.KeepAlive(f)
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the request is still in memory")
+		}
+	}
+}
+
+// A model whose answer was forgotten is not made anew beside itself.
+func TestAModelIsMadeOnce(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	c.server.mu.Lock()
+	delete(c.server.futures, futureID(id, 0))
+	c.server.mu.Unlock()
+	status, out := c.do("POST", "create_model", object{
+		"session_id": c.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}})
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("%d, %v", status, out)
+	}
+	c.output(c.send(request(id, 1, "cross_entropy", first)))
+}
+
 // A service goes on with what the one before it has left: sessions, samplers, models, and requests without a result.
 func TestResume(t *testing.T) {
 	c := serve(t, nil)
@@ -226,6 +280,37 @@ func TestAGapLastsAcrossARestart(t *testing.T) {
 	}
 	c.output(c.send(request(id, 4, "cross_entropy", first)))
 	c.must(c.step(id, 5))
+}
+
+// A gap of several requests, with others between, does not end the model.
+func TestAWideGapLastsAcrossARestart(t *testing.T) {
+	var outputs [2]string
+	for i := range outputs {
+		c := serve(t, func(o *Options) { o.Gap = 50 * time.Millisecond })
+		id := c.model(0)
+		c.output(c.send(request(id, 1, "cross_entropy", first)))
+		c.must(c.step(id, 2))
+		far := int32(1 << 30)
+		waiting := []object{c.step(id, 5), c.send(request(id, 7, "cross_entropy", first)), c.step(id, far)}
+		for _, reply := range waiting {
+			if _, failed := c.result(reply); !strings.Contains(failed, "seq_id 3 of "+id+" has not come") {
+				t.Fatal(failed)
+			}
+		}
+		if i == 1 {
+			c = c.again(nil)
+		}
+		message, failed := c.result(c.step(id, far+1))
+		if !strings.HasPrefix(failed, "the gradient is not whole: seq_id 3 has not come") {
+			t.Fatal(failed)
+		}
+		outputs[i] = string(message)
+		message, failed = c.result(c.send(request(id, far+2, "cross_entropy", first)))
+		outputs[i] += string(message) + failed
+	}
+	if outputs[0] != outputs[1] {
+		t.Errorf("without a restart %q, after one %q", outputs[0], outputs[1])
+	}
 }
 
 // A damaged model is told in a line that names the file. Its files stay, and others go on.
@@ -335,5 +420,61 @@ func TestKeysOutliveARestart(t *testing.T) {
 	body, _ = json.Marshal(object{"model_id": id, "seq_id": 3, "type": "optim_step"})
 	if status, out := other.post("optim_step", "application/json", body); status != 404 {
 		t.Errorf("another key's model: %d, %s", status, out)
+	}
+}
+
+// Results move to the end of a long log, so that the requests between them go, and are the same after a restart.
+func TestResultsMove(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	j := c.server.models[id].journal
+	j.longest = 1
+	var replies []object
+	for seq := int32(1); seq <= stateSteps; seq++ {
+		replies = append(replies, c.send(request(id, 2*seq-1, "cross_entropy", first)))
+		c.must(c.step(id, 2*seq))
+	}
+	want, _ := c.output(replies[0])
+	next := c.again(nil)
+	oldest := j.log.Next()
+	for _, number := range j.results {
+		oldest = min(oldest, number)
+	}
+	if oldest <= 2*2*stateSteps {
+		t.Errorf("the oldest of %d results is record %d of %d", len(j.results), oldest, j.log.Next())
+	}
+	for _, reply := range replies {
+		got, _ := next.output(reply)
+		if len(got) != len(want) {
+			t.Errorf("a result is %v after the restart", got)
+		}
+	}
+	if got, _ := next.output(replies[0]); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("the first result was %v, and is %v", want, got)
+	}
+	next.must(next.step(id, 2*stateSteps+1))
+}
+
+// Requests that were held for a model that could not be made fail after a restart, too.
+func TestRequestsOfAModelThatCouldNotBeMade(t *testing.T) {
+	fail := make(chan struct{})
+	c := serve(t, func(o *Options) {
+		o.Bases[0].Open = func(context.Context, *engine.LoRASpec, uint64) (engine.Trainer, error) {
+			<-fail
+			return nil, errors.New("out of order")
+		}
+	})
+	made := object{"request_id": c.begun()}
+	held := c.send(request(c.session+":train:0", 1, "cross_entropy", first))
+	close(fail)
+	if _, failed := c.result(made); !strings.Contains(failed, "out of order") {
+		t.Fatalf("create_model: %q", failed)
+	}
+	next := c.again(nil)
+	if _, failed := next.result(held); !strings.Contains(failed, "could not be made") {
+		t.Errorf("the held request: %q", failed)
+	}
+	if waiting := next.server.waiting.Load(); waiting != 0 {
+		t.Errorf("%d bytes wait", waiting)
 	}
 }

@@ -3,6 +3,8 @@ package tinker
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -44,11 +46,17 @@ func (m *model) inRoom(ctx context.Context, s *Server, patience time.Duration, d
 	}
 }
 
-// makeRoom asks models that have nothing to do to leave memory, and returns how many it has asked.
-func (m *model) makeRoom(s *Server) (asked int) {
+// modelsOf returns the models of now. Who locks one of them must not hold the server's mutex: a model writes to the disk
+// under its own.
+func modelsOf(s *Server) []*model {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, other := range s.models {
+	return slices.Collect(maps.Values(s.models))
+}
+
+// makeRoom asks models that have nothing to do to leave memory, and returns how many it has asked.
+func (m *model) makeRoom(s *Server) (asked int) {
+	for _, other := range modelsOf(s) {
 		other.mu.Lock()
 		isIdle := other != m && len(other.held) == 0
 		other.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -22,6 +23,9 @@ type sampler struct {
 	path    string   // of the adapter's checkpoint
 	owner   string
 	model   string // whose weights at a moment it samples from; "" if it has a path, or the base
+
+	busy  int       // requests that it has; the server's mutex guards it and the next
+	asked time.Time // when it had the last one, or began
 }
 
 // close says that the session has ended.
@@ -37,6 +41,12 @@ func (s *Server) addSampler(x *sampler) {
 	if before := s.samplers[x.id]; before != nil { // a request came again
 		before.close()
 	}
+	if s.sessions[sessionOf(x.id)] == nil { // it has ended meanwhile, and nothing else would close the sampler
+		delete(s.samplers, x.id)
+		x.close()
+		return
+	}
+	x.asked = time.Now()
 	s.samplers[x.id] = x
 }
 
@@ -57,7 +67,7 @@ func (s *catalog) samplerFor(owner, id, baseModel, path string) (*sampler, error
 	if err != nil {
 		return nil, err
 	}
-	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c.key(), c.dir), path: path}, nil
+	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c), path: path}, nil
 }
 
 func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
@@ -87,7 +97,7 @@ func (s *Server) samplerOf(owner, id string) (*sampler, error) {
 	if x := s.samplers[id]; x != nil && x.owner == owner {
 		return x, nil
 	}
-	return nil, missing("there is no sampling session %.200q", id)
+	return nil, noSampler(id)
 }
 
 func (s *Server) samplerInfo(owner, id string) (any, error) {
@@ -134,25 +144,38 @@ func (s *Server) sample(ctx context.Context, body []byte) (any, error) {
 	for i := range in.NumSamples {
 		reply.SampleSequenceIDs = append(reply.SampleSequenceIDs, fmt.Sprintf("%s:%d", id, i))
 	}
-	return s.submit(owner, id, body, reply, func(f *future) error {
+	closing := func() {}
+	if in.SamplingSessionID == "" {
+		closing = x.close
+	}
+	submitted, err := s.submit(owner, id, body, reply, func(f *future) error {
 		if err := x.hasRoom(in.NumSamples); err != nil {
 			return err
+		}
+		if in.SamplingSessionID != "" {
+			if closing, err = x.asking(s); err != nil {
+				return err
+			}
 		}
 		return s.start(ctx, func(ctx context.Context) {
 			ctx, cancel := of.during(ctx)
 			defer cancel()
 			samples, err := x.sample(ctx, &in)
-			if in.SamplingSessionID == "" {
-				x.close()
-			}
+			closing()
 			switch {
 			case err == nil:
 				f.finish(encoded(samples.Encode()), nil)
-			case ctx.Err() == nil || of.hasEnded():
+			case of.hasEnded():
+				f.finish(nil, errors.New("its session has ended"))
+			case ctx.Err() == nil:
 				f.finish(nil, err)
 			} // else the service stops, and the client asks the next one
 		})
 	})
+	if err != nil {
+		closing()
+	}
+	return submitted, err
 }
 
 // maxWaiting bounds the sequences of a key that wait for the sampler of a base.

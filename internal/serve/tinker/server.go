@@ -128,7 +128,10 @@ func (s *Server) Run(ctx context.Context) error {
 		case task := <-s.tasks:
 			tasks.Go(func() { task(ctx) })
 		case now := <-sweep.C:
-			tasks.Go(func() { s.forget(now); s.all.store.expire(now, s.opts.Say) }) // who starts a task may hold the mutex
+			tasks.Go(func() { // who starts a task may hold the mutex
+				s.forget(now)
+				s.all.store.expire(now, s.opts.Say)
+			})
 		case <-ctx.Done():
 		}
 	}

@@ -421,15 +421,22 @@ func TestSessionsEnd(t *testing.T) {
 		"model_id": id, "seq_id": 1, "sampling_session_seq_id": 0, "kind": "snapshot", "type": "save_weights_for_sampler",
 	}))
 	c.sampled(object{"sampling_session_id": saved["sampling_session_id"], "seq_id": 0})
-	waits := c.step(id, 3)
+	b := server.all.bases["tiny"]
+	full := b.queue.ask("other", "other", b.queue.room)
+	waits := []object{c.step(id, 3), c.call("asample", object{
+		"sampling_session_id": saved["sampling_session_id"], "seq_id": 1, "prompt": encodedText(first), "sampling_params": object{},
+	})}
 	c.post("sessions/"+c.session+"/finish", "application/json", nil)
-	if _, failed := c.result(waits); !strings.Contains(failed, "its session has ended") {
-		t.Error(failed)
+	for _, reply := range waits {
+		if _, failed := c.result(reply); !strings.Contains(failed, "its session has ended") {
+			t.Error(failed)
+		}
 	}
+	full.leave()
+	server.addSampler(&sampler{id: c.session + ":sample:1", base: b}) // that a call has begun to make before
 	if status, out := c.post("session_heartbeat", "application/json", []byte(`{"session_id":"`+c.session+`"}`)); status != http.StatusGone {
 		t.Errorf("%d, %s", status, out)
 	}
-	b := server.all.bases["tiny"]
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		server.mu.Lock()
 		left := len(server.models) + len(server.samplers) + len(server.sessions)
@@ -463,6 +470,20 @@ func TestOverwrittenCheckpoints(t *testing.T) {
 	if slices.Equal(before, after) {
 		t.Errorf("the overwritten checkpoint gives %v again", before)
 	}
+	shelf := &c.server.opts.Bases[0].shelf
+	for _, a := range shelf.all { // as if they had made room
+		if !a.isLoaded {
+			continue
+		}
+		if err := shelf.unload(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, failed := c.result(c.call("asample", object{
+		"sampling_session_id": c.session + ":sample:104", "seq_id": 1, "prompt": encodedText(first),
+		"sampling_params": object{"max_tokens": 1}})); !strings.Contains(failed, "has been overwritten") {
+		t.Errorf("a session on what was overwritten: %q", failed)
+	}
 	only := request(id, int32(seq+1), "cross_entropy", first)
 	only.ForwardOnly = true
 	if lps, _ := c.output(c.send(only)); !slices.Equal(lps[0], after) {
@@ -494,53 +515,6 @@ func TestLongestSequences(t *testing.T) {
 	if !slices.Equal(s.PromptLogprobs[1:], lps[0]) {
 		t.Errorf("the sampler has %v, the trainer %v", s.PromptLogprobs, lps[0])
 	}
-}
-
-// Adapters beyond those that a sampler holds take the places of those that nobody uses, and wait while all are in use.
-func TestShelf(t *testing.T) {
-	loader := &counting{}
-	s := &shelf{loader: loader, freed: make(chan struct{}), all: map[string]*adapter{}}
-	var leaves []func()
-	for i := range maxLoaded {
-		_, leave, err := s.use(t.Context(), s.add(fmt.Sprint(i), "dir"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaves = append(leaves, leave)
-	}
-	more, got := []*adapter{s.add("a", "dir"), s.add("b", "dir")}, make(chan string, 2)
-	for _, a := range more {
-		go func() {
-			name, _, err := s.use(t.Context(), a)
-			got <- fmt.Sprint(name, err)
-		}()
-	}
-	select {
-	case name := <-got:
-		t.Fatalf("%s has a place", name)
-	case <-time.After(20 * time.Millisecond):
-	}
-	leaves[3]()
-	leaves[5]()
-	names := []string{<-got, <-got}
-	slices.Sort(names)
-	loaded := loader.Adapters()
-	if !slices.Equal(names, []string{"a<nil>", "b<nil>"}) || len(loaded) != maxLoaded || slices.Contains(loaded, "3") {
-		t.Errorf("%v, %v", names, loaded)
-	}
-}
-
-// counting is a sampler that knows what it holds.
-type counting struct{ names []string }
-
-func (c *counting) LoadAdapter(_ context.Context, name, _ string, _ int64) error {
-	c.names = append(c.names, name)
-	return nil
-}
-
-func (c *counting) DropAdapter(_ context.Context, name string) error {
-	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
-	return nil
 }
 
 func (c *counting) Adapters() []string { return c.names }

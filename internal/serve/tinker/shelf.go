@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
 // shelf keeps the adapters of a sampler: the most recently used ones are loaded.
@@ -20,24 +21,39 @@ type shelf struct {
 	last   int64 // version that was loaded last
 }
 
-// adapter is a directory that a sampler loads.
+// adapter is a directory that a sampler loads, as its name says when it was written.
 type adapter struct {
 	name, dir string
+	path      tinker.Path
 	isLoaded  bool
 	users     int
 	sessions  int // that sample from it
 	used      time.Time
 }
 
-// maxLoaded is how many adapters the embedded sampler holds.
-const maxLoaded = 64
+// maxLoaded is how many adapters the embedded sampler holds. maxIdle bounds those that nobody samples from: a loop begins a
+// session each step, and 64 adapters of rank 32 take gigabytes.
+const maxLoaded, maxIdle = 64, 16
 
-// add names a directory.
-func (s *shelf) add(name, dir string) *adapter {
+// isThere returns an error if the directory holds another checkpoint by now, or none.
+func (a *adapter) isThere() error {
+	now, err := readCheckpoint(a.path, a.dir)
+	if err != nil {
+		return err
+	}
+	if now.key() != a.name {
+		return gone("%s has been overwritten since this sampling session began: begin another one", a.path)
+	}
+	return nil
+}
+
+// add returns the adapter of a checkpoint, for one session more.
+func (s *shelf) add(c *checkpoint) *adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	name := c.key()
 	if s.all[name] == nil {
-		s.all[name] = &adapter{name: name, dir: dir}
+		s.all[name] = &adapter{name: name, dir: c.dir, path: c.path}
 	}
 	s.all[name].sessions++
 	return s.all[name]
@@ -58,9 +74,8 @@ func (s *shelf) release(ctx context.Context, a *adapter) {
 		return
 	}
 	delete(s.all, a.name)
-	if a.isLoaded && s.loader.DropAdapter(ctx, a.name) == nil {
-		a.isLoaded = false
-		s.loaded--
+	if a.isLoaded {
+		_ = s.unload(ctx, a)
 	}
 	close(s.freed)
 	s.freed = make(chan struct{})
@@ -95,7 +110,35 @@ func (s *shelf) leave(ctx context.Context, a *adapter) {
 	a.used = time.Now()
 	close(s.freed)
 	s.freed = make(chan struct{})
-	s.release(context.WithoutCancel(ctx), a)
+	ctx = context.WithoutCancel(ctx)
+	s.release(ctx, a)
+	if oldest, n := s.idle(); n > maxIdle {
+		_ = s.unload(ctx, oldest)
+	}
+}
+
+// idle returns how many adapters are loaded that nobody uses, and the one that was not used for the longest time. The mutex is held.
+func (s *shelf) idle() (oldest *adapter, n int) {
+	for _, a := range s.all {
+		if !a.isLoaded || a.users > 0 {
+			continue
+		}
+		n++
+		if oldest == nil || a.used.Before(oldest.used) {
+			oldest = a
+		}
+	}
+	return oldest, n
+}
+
+// unload takes an adapter out of the sampler. The mutex is held.
+func (s *shelf) unload(ctx context.Context, a *adapter) error {
+	if err := s.loader.DropAdapter(ctx, a.name); err != nil {
+		return err
+	}
+	a.isLoaded = false
+	s.loaded--
+	return nil
 }
 
 // load loads an adapter and counts its caller as a user. If all others are in use, it returns a channel that is closed
@@ -108,20 +151,16 @@ func (s *shelf) load(ctx context.Context, a *adapter) (freed <-chan struct{}, er
 		return nil, nil
 	}
 	if s.loaded == maxLoaded {
-		var oldest *adapter
-		for _, other := range s.all {
-			if other.isLoaded && other.users == 0 && (oldest == nil || other.used.Before(oldest.used)) {
-				oldest = other
-			}
-		}
+		oldest, _ := s.idle()
 		if oldest == nil {
 			return s.freed, nil
 		}
-		if err := s.loader.DropAdapter(ctx, oldest.name); err != nil {
+		if err := s.unload(ctx, oldest); err != nil {
 			return nil, &ownError{err}
 		}
-		oldest.isLoaded = false
-		s.loaded--
+	}
+	if err := a.isThere(); err != nil {
+		return nil, err
 	}
 	s.last++
 	if err := s.loader.LoadAdapter(ctx, a.name, a.dir, s.last); err != nil {

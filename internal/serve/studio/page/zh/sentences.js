@@ -262,6 +262,7 @@ export const sentences = {
   "only the first adapter is trained; name a further one, for rollout_args.adapter of a taskset": "只训练第一个适配器；请给其余的命名，以用于任务集的 rollout_args.adapter",
   "the adapter has no name": "该适配器没有名称",
   "adapter %q has no path": "适配器 %q 没有路径",
+  "adapter %q: the model itself has this name: give the adapter another one": "适配器 %q：模型本身就叫这个名字：请给适配器另取一个名字",
   "adapter %q: this engine samples one adapter: leave it out": "适配器 %q：该引擎只用一个适配器采样：请去掉它",
   "only the first adapter is trained; a further one is read from a PEFT directory": "只训练第一个适配器；其余的从 PEFT 目录读取",
   "the model without adapters": "没有适配器的模型",
