@@ -10,9 +10,10 @@ import (
 	"github.com/trinity-go/trinity/internal/model/constraint"
 )
 
-const callTools = `[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"src":{"type":"string","maxLength":9},` +
-	`"n":{"type":"integer","minimum":-5,"maximum":1200},"deep":{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]},` +
-	`"e":{"enum":["a","é\"",null]}},"required":["n","deep","e"],"additionalProperties":false}}},{"type":"function","function":{"name":"go_on"}}]`
+const callTools = `[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{` +
+	`"src":{"type":"string","maxLength":9},"n":{"type":"integer","minimum":-5,"maximum":1200},"deep":{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]},` +
+	`"e":{"enum":["a","é\"",null]}},"required":["n","deep","e"],"additionalProperties":false}}},` +
+	`{"type":"function","function":{"name":"go_on"}}]`
 
 // Calls that are demanded of a model are calls as its renderer reads them, in each format, with arguments
 // that the tool takes.
@@ -30,7 +31,8 @@ func TestDemandedCallsAreRead(t *testing.T) {
 			t.Fatalf("%s: %q %v", template, r.CallFormat(), err)
 		}
 		for _, name := range []string{"", "f", "go_on"} {
-			c, err := r.Constrain(constraint.Form{Calls: &constraint.Calls{Tools: json.RawMessage(callTools), Name: name, Several: true}, Opens: true})
+			demanded := &constraint.Calls{Tools: json.RawMessage(callTools), Name: name, Several: true}
+			c, err := r.Constrain(constraint.Form{Calls: demanded, Opens: true})
 			if err != nil {
 				t.Fatalf("%s: %v", template, err)
 			}
@@ -48,7 +50,8 @@ func TestDemandedCallsAreRead(t *testing.T) {
 						}
 					}
 					token := allowed[random.IntN(len(allowed))]
-					if i := slices.IndexFunc(allowed, func(x int32) bool { return slices.Contains(r.StopTokens(), x) }); i >= 0 && seed%3 > 0 {
+					isEnd := func(x int32) bool { return slices.Contains(r.StopTokens(), x) }
+					if i := slices.IndexFunc(allowed, isEnd); i >= 0 && seed%3 > 0 {
 						token = allowed[i]
 					}
 					if err := at.Accept(token); err != nil {
@@ -74,7 +77,8 @@ func TestDemandedCallsAreRead(t *testing.T) {
 					if err := json.Unmarshal(call.Arguments, &arguments); err != nil {
 						t.Fatal(err)
 					}
-					if name != "" && call.Name != name || call.Name == "f" && (arguments.N == nil || *arguments.N > 1200 || arguments.Deep.OK == nil) {
+					isWrong := arguments.N == nil || *arguments.N > 1200 || arguments.Deep.OK == nil
+					if name != "" && call.Name != name || call.Name == "f" && isWrong {
 						t.Errorf("%s: %q: %s %s", template, r.Decode(tokens), call.Name, call.Arguments)
 					}
 				}

@@ -97,8 +97,8 @@ func (b *builder) speakPython() {
 var isPythonName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // reserved are the words of Python and Starlark that name no argument.
-var reserved = strings.Fields("and as assert async await break class continue def del elif else except finally for from global if import in is " +
-	"lambda load nonlocal not or pass raise return try while with yield True False None")
+var reserved = strings.Fields("and as assert async await break class continue def del elif else except finally for from global if import " +
+	"in is lambda load nonlocal not or pass raise return try while with yield True False None")
 
 // asKeywords matches the arguments of a call in Python, name=value, without the brackets.
 func (b *builder) asKeywords(parts []part) (int32, error) {
