@@ -11,7 +11,8 @@ import (
 )
 
 const callTools = `[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{` +
-	`"src":{"type":"string","maxLength":9},"n":{"type":"integer","minimum":-5,"maximum":1200},"deep":{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]},` +
+	`"src":{"type":"string","maxLength":9},"n":{"type":"integer","minimum":-5,"maximum":1200},` +
+	`"deep":{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]},` +
 	`"e":{"enum":["a","é\"",null]}},"required":["n","deep","e"],"additionalProperties":false}}},` +
 	`{"type":"function","function":{"name":"go_on"}}]`
 
