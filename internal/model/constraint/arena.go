@@ -59,7 +59,15 @@ type nodeKey struct {
 // maxNodes bounds the memory of an arena, of which a pattern such as (.*a.{20}) could take any.
 const maxNodes = 1 << 17
 
-var errTooLarge = errors.New("the constraint needs too much memory: make its patterns simpler or its lengths shorter")
+// Derivatives that an arena may compute: for a mask takes milliseconds at most, and all sequences of a
+// sampler wait for it.
+const (
+	compileWork = 4 << 20
+	maskWork    = 1 << 20 // in advance, for the states that many replies share
+	tokenWork   = 1 << 15 // more for each token that is accepted
+)
+
+var errTooLarge = errors.New("the constraint is too complex: make its patterns simpler or its lengths shorter")
 
 // arena holds the nodes of one grammar and what is known of them. Brzozowski's derivatives turn a
 // node and a byte into the node that matches the rest, so nodes are the states of an automaton that
@@ -77,6 +85,7 @@ type arena struct {
 	lastRow  *[256]int32
 	lives    map[int32]bool // whether nodes with logic match any text
 	classes  []byte         // one byte of each class of bytes that no set tells apart; nil until it is asked for
+	work     int            // derivatives that it may still compute
 	key      []byte         // scratch
 	err      error
 }
@@ -90,7 +99,7 @@ type rule struct {
 func newArena() *arena {
 	g := &arena{
 		known: map[nodeKey]int32{}, lists: map[string]int32{}, setOf: map[[4]uint64]int32{}, rows: map[int32]*[256]int32{},
-		lives: map[int32]bool{}, lastNode: -1,
+		lives: map[int32]bool{}, lastNode: -1, work: compileWork,
 	}
 	for _, n := range []node{{kind: kindNone}, {kind: kindEmpty, nullable: true}, {kind: kindAll, nullable: true}} {
 		g.intern(n)
@@ -358,7 +367,7 @@ func (g *arena) clone() *arena {
 	c := *g
 	c.nodes, c.sets, c.rules = slices.Clone(g.nodes), slices.Clone(g.sets), slices.Clone(g.rules)
 	c.known, c.lists, c.setOf, c.lives = maps.Clone(g.known), maps.Clone(g.lists), maps.Clone(g.setOf), maps.Clone(g.lives)
-	c.rows, c.lastNode, c.lastRow, c.key = map[int32]*[256]int32{}, -1, nil, nil
+	c.rows, c.lastNode, c.lastRow, c.key, c.work = map[int32]*[256]int32{}, -1, nil, nil, compileWork
 	for id, row := range g.rows {
 		c.rows[id] = new(*row)
 	}

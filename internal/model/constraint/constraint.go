@@ -75,6 +75,7 @@ func (v *Vocabulary) compile(form Form) (*grammar, error) {
 	if form.Opens && v.strips {
 		root = b.alt(root, b.cat(b.literal(" "), root))
 	}
+	b.arena.work = maskWork
 	m := newMasks(b.arena, v, b.char)
 	if in := v.base.text; in != nil {
 		m.inners[b.begun] = in
@@ -149,6 +150,10 @@ func (c *cursor) Mask(bits []uint64) {
 	if c.state > empty {
 		copy(bits, g.masks.mask(c.state))
 	}
+	if g.masks.g.err != nil { // what the mask lacks is not known
+		clear(bits)
+		return
+	}
 	if !g.masks.g.nodes[c.state].nullable {
 		return
 	}
@@ -185,7 +190,7 @@ func (c *cursor) Accept(token int32) error {
 	case text == "" || state == none:
 		return fmt.Errorf("token %d, %q, does not fit the constraint", token, text)
 	}
-	c.state = state
+	c.state, g.masks.g.work = state, min(g.masks.g.work+tokenWork, maskWork)
 	return nil
 }
 
@@ -210,7 +215,7 @@ type cached struct {
 	g   *grammar
 }
 
-// get returns a grammar, nil if it is not kept. One that has grown large is not kept.
+// get returns a grammar, nil if it is not kept. One that has grown large, or has failed, is not kept.
 func (c *cache) get(key string) *grammar {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +225,7 @@ func (c *cache) get(key string) *grammar {
 	}
 	g := e.Value.(*cached).g
 	g.mu.Lock()
-	large := len(g.masks.g.nodes) > maxNodes/2
+	large := len(g.masks.g.nodes) > maxNodes/2 || g.masks.g.err != nil
 	g.mu.Unlock()
 	if large {
 		c.drop(e)

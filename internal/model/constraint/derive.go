@@ -43,6 +43,10 @@ func (g *arena) row(id int32) *[256]int32 {
 
 // derive computes step.
 func (g *arena) derive(id int32, c byte) int32 {
+	if g.work--; g.work < 0 {
+		g.err = errTooLarge
+		return none
+	}
 	n := g.nodes[id] // a copy: new nodes move the others
 	switch n.kind {
 	case kindAll:

@@ -213,6 +213,39 @@ func TestRefusedSchemas(t *testing.T) {
 	}
 }
 
+// A form that would hold up the sampler fails: at once, or at a mask.
+func TestTooComplex(t *testing.T) {
+	v := words()
+	schema := json.RawMessage(`{"type":"string","pattern":".*a.{200}","minLength":3,"maxLength":700}`)
+	if _, err := v.Compile(Form{Schema: schema}); err == nil || !strings.Contains(err.Error(), "too complex") {
+		t.Error(err)
+	}
+	c, err := v.Compile(Form{Regex: `((a?){30}){30}b`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, token := make([]uint64, (v.size+63)/64), int32('a')
+	for n := 0; c.Accept(token) == nil; n++ {
+		c.Mask(mask)
+		if n > 1000 {
+			t.Fatal("it is not too complex")
+		}
+	}
+	if err := c.Accept(token); err == nil || !strings.Contains(err.Error(), "too complex") {
+		t.Error(err)
+	}
+	if c.Mask(mask); slices.ContainsFunc(mask, func(w uint64) bool { return w != 0 }) {
+		t.Error("a form that failed allows tokens")
+	}
+	if c, err = v.Compile(Form{Regex: `((a?){30}){30}b`}); err != nil || c.Accept('b') != nil {
+		t.Errorf("it is not made anew: %v", err)
+	}
+	usual := `{"type":"string","pattern":"^[a-zA-Z0-9 ,.]+$","minLength":40,"maxLength":700}`
+	if check(t, v, usual, 3, 700) == 0 {
+		t.Error("no usual text ended")
+	}
+}
+
 func TestRefusedCalls(t *testing.T) {
 	v := words()
 	tools := json.RawMessage(`[{"function":{"name":"f","parameters":{"properties":{"from":{"type":"string"}}}}},` +

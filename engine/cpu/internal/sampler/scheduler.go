@@ -160,7 +160,7 @@ func (s *scheduler) drawTokens() int {
 
 var (
 	errLogits  = errors.New("the model's logits are not numbers: the weights are broken, or every token is forbidden")
-	errDeadEnd = fmt.Errorf("%w: no token of the model continues the text", trinity.ErrConstraint)
+	errDeadEnd = fmt.Errorf("%w: no token of the model continues the text, or its form is too complex", trinity.ErrConstraint)
 )
 
 // failed returns why a draw gave no token that the sequence can take.
