@@ -26,15 +26,15 @@ type SamplingParams struct {
 	LogitBias                         map[int32]float32
 	// Constraint says which tokens may be drawn; each completion begins with a fork of it. Logprobs stay
 	// those of the whole distribution.
-	Constraint Constraint
-	MaxTokens                         int // tokens to sample; 0 means until the model's length
-	MinTokens                         int // no stop before this many tokens
-	Stop                              []string
-	StopTokens                        []int32
-	IgnoreEOS                         bool
-	Adapter                           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
-	Seed                              uint64 // seed and position determine every random number: same seed and prompt, same tokens
-	TopLogprobs                       int    // most likely tokens to return at each place; at most MaxTopLogprobs
+	Constraint  Constraint
+	MaxTokens   int // tokens to sample; 0 means until the model's length
+	MinTokens   int // no stop before this many tokens
+	Stop        []string
+	StopTokens  []int32
+	IgnoreEOS   bool
+	Adapter     string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
+	Seed        uint64 // seed and position determine every random number: same seed and prompt, same tokens
+	TopLogprobs int    // most likely tokens to return at each place; at most MaxTopLogprobs
 	// ScorePrompt asks for the log-probabilities of the prompt's own tokens, and for TopLogprobs at their
 	// places. A sampler that cannot score returns none.
 	ScorePrompt bool
