@@ -59,13 +59,17 @@ func TestACallOutOfTimeIsNoFailureOfTheEngine(t *testing.T) {
 	}
 }
 
+// free is a constraint that nobody asks.
+type free struct{ trinity.Constraint }
+
 // Tokens that are trained on come from the distribution whose log-probabilities training computes.
 func TestTrainedTokensComeFromTheWholeDistribution(t *testing.T) {
 	for want, p := range map[string]trinity.SamplingParams{
 		"top_p 0.5": {TopP: 0.5}, "top_k 2": {TopK: 2}, "min_p 0.5": {MinP: 0.5}, "repetition_penalty 2": {RepetitionPenalty: 2},
 		"presence_penalty 1": {PresencePenalty: 1}, "frequency_penalty 1": {FrequencyPenalty: 1},
 		"logit_bias of 1 tokens": {LogitBias: map[int32]float32{3: 1}}, "min_tokens 2": {MinTokens: 2},
-		"": {Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1},
+		"a constraint of the reply's text": {Constraint: free{}},
+		"":                                 {Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1},
 	} {
 		if got := p.Changed(); got != want {
 			t.Errorf("%+v changes by %q, want %q", p, got, want)
@@ -75,6 +79,7 @@ func TestTrainedTokensComeFromTheWholeDistribution(t *testing.T) {
 			of.TopP, of.TopK, of.MinP = p.TopP, p.TopK, p.MinP
 			of.RepetitionPenalty, of.MinTokens = p.RepetitionPenalty, p.MinTokens
 			of.PresencePenalty, of.FrequencyPenalty, of.LogitBias = p.PresencePenalty, p.FrequencyPenalty, p.LogitBias
+			of.Constraint = p.Constraint
 		}
 		_, err := m.Generate(context.Background(), []int32{1}, change)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want+" for tokens that are trained on")) {

@@ -23,6 +23,10 @@ var ErrNoTokens = fmt.Errorf("%w: it has all the tokens of explorer.max_rollout_
 // so that no tokens bridge a reply and the next one.
 var ErrRewritesHistory = errors.New("the chat template rewrites earlier turns")
 
+// ErrConstraint says that a sampler cannot keep a reply to SamplingParams.Constraint: no token of the
+// model continues the text, or the engine knows no constraints. Only that request fails.
+var ErrConstraint = errors.New("the reply cannot be constrained as asked")
+
 // EngineError is a failure of the engine itself, not of a rollout. It ends the run.
 type EngineError struct{ Err error }
 

@@ -24,14 +24,17 @@ type SamplingParams struct {
 	// has, FrequencyPenalty as often as it has it; -2 to 2. LogitBias is added to logits; -100 to 100.
 	PresencePenalty, FrequencyPenalty float32
 	LogitBias                         map[int32]float32
-	MaxTokens                         int // tokens to sample; 0 means until the model's length
-	MinTokens                         int // no stop before this many tokens
-	Stop                              []string
-	StopTokens                        []int32
-	IgnoreEOS                         bool
-	Adapter                           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
-	Seed                              uint64 // seed and position determine every random number: same seed and prompt, same tokens
-	TopLogprobs                       int    // most likely tokens to return at each place; at most MaxTopLogprobs
+	// Constraint says which tokens may be drawn; each completion begins with a fork of it. Logprobs stay
+	// those of the whole distribution.
+	Constraint  Constraint
+	MaxTokens   int // tokens to sample; 0 means until the model's length
+	MinTokens   int // no stop before this many tokens
+	Stop        []string
+	StopTokens  []int32
+	IgnoreEOS   bool
+	Adapter     string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
+	Seed        uint64 // seed and position determine every random number: same seed and prompt, same tokens
+	TopLogprobs int    // most likely tokens to return at each place; at most MaxTopLogprobs
 	// ScorePrompt asks for the log-probabilities of the prompt's own tokens, and for TopLogprobs at their
 	// places. A sampler that cannot score returns none.
 	ScorePrompt bool
@@ -84,12 +87,14 @@ func (p *SamplingParams) constraint() string {
 		return fmt.Sprintf("frequency_penalty %v", p.FrequencyPenalty)
 	case len(p.LogitBias) > 0:
 		return fmt.Sprintf("logit_bias of %d tokens", len(p.LogitBias))
+	case p.Constraint != nil:
+		return "a constraint of the reply's text"
 	}
 	return ""
 }
 
-// Constrains reports whether a penalty or a bias changes logits: what a sampler returns as
-// Completion.Changed.
+// Constrains reports whether a penalty, a bias or a constraint changes logits: what a sampler returns
+// as Completion.Changed.
 func (p *SamplingParams) Constrains() bool { return p.constraint() != "" }
 
 // AddOnSampled makes OnSampled call also too.
@@ -117,6 +122,18 @@ type Sampled struct {
 	Top     []TokenLogprob // as in Completion.TopLogprobs
 }
 
+// Constraint is a place in a text that must have a form. One goroutine at a time may use it; forks are
+// independent.
+type Constraint interface {
+	// Mask sets the bit of each token that may come next, and clears all others. A token that ends the
+	// text may come only where the form is complete.
+	Mask(bits []uint64)
+	// Accept moves behind a token. It is an error if the token may not come here.
+	Accept(token int32) error
+	// Fork returns a copy at the same place.
+	Fork() Constraint
+}
+
 // MaxTopLogprobs bounds SamplingParams.TopLogprobs.
 const MaxTopLogprobs = 20
 
@@ -140,7 +157,7 @@ type Completion struct {
 	TopLogprobs  [][]TokenLogprob
 	Prompt       PromptScores
 	FinishReason string   // "stop" or "length"
-	Changed      bool     // drawn from a distribution that a penalty or a bias has changed: nothing trains on it
+	Changed      bool     // drawn from a distribution that a penalty, a bias or a constraint has changed: nothing trains on it
 	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
 }

@@ -255,12 +255,37 @@ func (o SamplerOptions) hold(t *testing.T, s trinity.Sampler) {
 	}
 }
 
+// sixes is a constraint that allows the tokens 6 and 7 in turn.
+type sixes struct{ n int32 }
+
+func (s *sixes) Mask(bits []uint64) {
+	clear(bits)
+	bits[0] = 1 << (6 + s.n%2)
+}
+
+func (s *sixes) Accept(token int32) error {
+	if token != 6+s.n%2 {
+		return errors.New("want 6 and 7 in turn")
+	}
+	s.n++
+	return nil
+}
+
+func (s *sixes) Fork() trinity.Constraint { return &sixes{s.n} }
+
 func (o SamplerOptions) bias(t *testing.T, s trinity.Sampler) {
 	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 4, Seed: 1, IgnoreEOS: true, Untrained: true}
 	if c := complete(t, s, samplerPrompt, p)[0]; c.Changed {
 		t.Error("nothing changed the distribution, and Changed is set")
 	}
-	p.LogitBias = map[int32]float32{6: 100}
+	p.Constraint = &sixes{}
+	switch out, err := s.Sample(t.Context(), samplerPrompt, p); {
+	case err == nil && (!out[0].Changed || !slices.Equal(out[0].Tokens, []int32{6, 7, 6, 7})):
+		t.Errorf("a constraint of 6 and 7 in turn gave %v, Changed %v", out[0].Tokens, out[0].Changed)
+	case err != nil && !errors.Is(err, trinity.ErrConstraint):
+		t.Errorf("a constraint gave %v; want tokens that keep to it, or ErrConstraint", err)
+	}
+	p.Constraint, p.LogitBias = nil, map[int32]float32{6: 100}
 	if o.Unbiased {
 		if c, err := s.Sample(t.Context(), samplerPrompt, p); err == nil || !strings.Contains(err.Error(), "logit_bias") {
 			t.Errorf("a bias gave %v, %v; want an error", c, err)

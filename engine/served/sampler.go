@@ -118,6 +118,8 @@ func (c *checker) check(prompt []int32, p *trinity.SamplingParams) error {
 		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), c.length)
 	case len(p.PromptTargets) > 0 || p.PromptDraws > 0:
 		return errors.New("servers score the prompt's own tokens alone: other ids and draws at its places need the embedded sampler (cpu)")
+	case p.Constraint != nil:
+		return fmt.Errorf("%w: servers know no masks of tokens; the embedded sampler (cpu) does", trinity.ErrConstraint)
 	case p.ScoreFrom < 0 || p.ScoreFrom >= len(prompt):
 		return fmt.Errorf("the prompt's scores begin at place %d: want 0 to %d", p.ScoreFrom, len(prompt)-1)
 	}

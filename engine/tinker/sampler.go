@@ -162,6 +162,8 @@ func (s *sampler) request(prompt []int32, p *trinity.SamplingParams) (*tinker.Sa
 		return nil, errors.New("the prompt has no token")
 	case room <= 0 && !p.ScorePrompt:
 		return nil, fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of model.max_model_len", len(prompt), len(prompt)+room)
+	case p.Constraint != nil:
+		return nil, fmt.Errorf("%w: a service of the Tinker API knows no masks of tokens", trinity.ErrConstraint)
 	case others.Changed() != "":
 		return nil, fmt.Errorf("%s: a service has temperature, top_p and top_k alone: leave it out", others.Changed())
 	case p.PromptTargets != nil || p.PromptDraws > 0:

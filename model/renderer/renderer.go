@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/constraint"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/internal/model/toolcall"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
@@ -54,6 +56,7 @@ type Renderer struct {
 	oneCall      bool // the template refuses a reply with two calls
 	forms        forms
 	keepThinking bool
+	vocabulary   func() *constraint.Vocabulary // is made for the first form
 }
 
 var _ trinity.Renderer = (*Renderer)(nil)
@@ -62,6 +65,7 @@ var _ trinity.Renderer = (*Renderer)(nil)
 // the errors of Render and RenderTraining say which key to set.
 func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens), keepThinking: o.KeepThinking}
+	r.vocabulary = sync.OnceValue(func() *constraint.Vocabulary { return constraint.Of(tok, r.stop) })
 	for name, id := range map[string]int32{"bos_token": tok.BOS(), "eos_token": tok.EOS(), "pad_token": tok.PAD(), "unk_token": tok.UNK()} {
 		if id >= 0 {
 			r.kwargs[name] = tok.Token(id)

@@ -18,6 +18,8 @@ type decoder struct {
 	make []func(next stage) stage
 	// fused says that the stages so far join all tokens into one; later stages see fragments of it.
 	fused bool
+	// byteLevel and byteFallback say that there is such a stage.
+	byteLevel, byteFallback bool
 }
 
 func newDecoder(data json.RawMessage) (*decoder, error) {
@@ -60,10 +62,11 @@ func (d *decoder) add(data json.RawMessage, where string) error {
 			TrimOffsets    bool `json:"trim_offsets"`
 			UseRegex       bool `json:"use_regex"`
 		}
-		d.fused = true
+		d.fused, d.byteLevel = true, true
 		d.make = append(d.make, func(next stage) stage { return &byteLevelStage{next: next} })
 		return strict(data, where, &ignored)
 	case "ByteFallback":
+		d.byteFallback = true
 		d.make = append(d.make, func(next stage) stage { return &byteFallbackStage{next: next} })
 		return strict(data, where, &bare)
 	case "Fuse":

@@ -44,6 +44,9 @@ func New(s *settle.Stage, name string, sampler trinity.Sampler, token string, ke
 		Name: name, Sampler: sampler, Renderer: s.Text, Params: feed.Sampling(s.Settled, &config.RolloutArgs{}, false),
 		MaxLen: config.Value(0, s.Model.MaxModelLen),
 	}
+	if s.Text != nil {
+		served.Constrain = s.Text.Constrain
+	}
 	if loader, ok := sampler.(engine.AdapterLoader); ok {
 		served.Adapters = loader.Adapters
 	}

@@ -66,6 +66,7 @@ type wishes struct {
 	longest           string   // field of the request for most
 	most              *int     // tokens
 	stop              []string // of the field stop_sequences
+	form              openai.Wanted
 }
 
 // params returns the parameters of a call.
@@ -93,7 +94,11 @@ func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingPar
 	if err := openai.CheckSampling(&p, q.topP); err != nil {
 		return p, err
 	}
-	return p, d.Fit(&p, prompt, q.longest, q.most)
+	if err := d.Fit(&p, prompt, q.longest, q.most); err != nil {
+		return p, err
+	}
+	err = d.Constrained(&p, q.form)
+	return p, err
 }
 
 // dialects answers requests over the Messages and Responses APIs with the model of a server.

@@ -124,14 +124,16 @@ func (d *dialects) readMessages(w http.ResponseWriter, r *http.Request) (*messag
 	if err != nil {
 		return nil, err
 	}
-	if err := q.checkChoice(model.Defaults().Demand); err != nil {
-		return nil, err
-	}
 	tools := toolsOf(&q.Request)
 	if err := openai.CheckTools(tools); err != nil {
 		return nil, err
 	}
 	begun := len(chat) > 0 && chat[len(chat)-1].Role == "assistant"
+	form, err := q.readForm(model.Defaults(), tools)
+	if err != nil {
+		return nil, err
+	}
+	form.Opens = !begun
 	if q.call, err = d.api.Call(model, chat, tools, begun); err != nil {
 		return nil, err
 	}
@@ -150,7 +152,7 @@ func (d *dialects) readMessages(w http.ResponseWriter, r *http.Request) (*messag
 	}
 	q.id = "msg_" + rand.Text()
 	wish := wishes{
-		temperature: q.Temperature, topP: q.TopP, topK: q.TopK, longest: "max_tokens", most: q.MaxTokens, stop: q.StopSequences,
+		temperature: q.Temperature, topP: q.TopP, topK: q.TopK, longest: "max_tokens", most: q.MaxTokens, stop: q.StopSequences, form: form,
 	}
 	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
 	return q, err
@@ -177,23 +179,55 @@ func (q *messages) check() error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(q.OutputConfig)) {
-		if !slices.Contains(effortless, key) && string(compact(q.OutputConfig[key])) != "null" {
+		if !slices.Contains(effortless, key) && key != "format" && string(compact(q.OutputConfig[key])) != "null" {
 			return openai.Bad("output_config", "its key %q is not supported: leave it out", key)
 		}
 	}
 	return nil
 }
 
-// checkChoice refuses a request that demands a call of a tool, unless the policy chooses nevertheless.
-func (q *messages) checkChoice(demand openai.Demand) error {
+// readForm reads which form the text of the reply has, and whether it must call a tool.
+func (q *messages) readForm(d openai.Defaults, tools json.RawMessage) (form openai.Wanted, err error) {
+	form.Tools, form.Several = tools, !q.ToolChoice.DisableParallelToolUse
+	if form.Demanded, err = q.mustCall(d, tools); err != nil {
+		return form, err
+	}
+	if form.Demanded && q.ToolChoice.Type == "tool" {
+		form.Tool = q.ToolChoice.Name
+	}
+	raw := q.OutputConfig["format"]
+	if len(raw) == 0 || string(compact(raw)) == "null" {
+		return form, nil
+	}
+	var f struct {
+		Type   string
+		Schema json.RawMessage
+	}
+	switch {
+	case d.Constrain == nil:
+		return form, openai.Bad("output_config", "its key %q is not supported: leave it out", "format")
+	case json.Unmarshal(raw, &f) != nil || f.Type != "json_schema" || len(f.Schema) == 0:
+		return form, openai.Bad("output_config", "format: want the type json_schema and a schema")
+	}
+	form.Key, form.Schema = "output_config", f.Schema
+	return form, nil
+}
+
+// mustCall reports whether the reply must call a tool. It refuses a request that demands it of a model that
+// cannot be held to it, unless the policy chooses nevertheless.
+func (q *messages) mustCall(d openai.Defaults, tools json.RawMessage) (bool, error) {
 	shown := strconv.Quote(q.ToolChoice.Type)
 	switch c := q.ToolChoice; {
 	case c.Type == "" || c.Type == "auto" || c.Type == "none":
-		return nil
-	case c.Type == "any" || c.Type == "tool" && c.Name != "":
-		return demand.Refuse(shown)
+		return false, nil
+	case c.Type != "any" && (c.Type != "tool" || c.Name == ""):
+		return false, openai.Demand{}.Refuse(shown)
+	case d.Constrain == nil || d.Demand.AsAuto:
+		return false, d.Demand.Refuse(shown)
+	case len(tools) == 0:
+		return false, openai.Bad("tool_choice", "%s without tools", shown)
 	}
-	return openai.Demand{}.Refuse(shown)
+	return true, nil
 }
 
 // withoutEffect returns the keys without effect that agents such as Claude Code always send. They tell
@@ -317,6 +351,7 @@ func toolOf(t anthropic.Tool) tool {
 // response returns the reply as the API has it.
 func (q *messages) response(r openai.Reply, m trinity.Message) *anthropic.Response {
 	out := q.empty()
+	out.SampledFrom = openai.SampledFrom(r)
 	calls := q.view.Calls(r)
 	reason, stop := "end_turn", q.view.Stopped(r)
 	switch {

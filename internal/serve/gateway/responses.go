@@ -27,6 +27,8 @@ type responses struct {
 	view    openai.View
 	ids     [3]string // of the response, its thinking and its message
 	created int64     // seconds since 1970
+	// demanded says that the reply calls a tool.
+	demanded bool
 }
 
 // responsesFields are the fields of a request that the gateway reads or need not read.
@@ -151,8 +153,6 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	switch verbosity := q.Text.Verbosity; {
 	case verbosity != "" && verbosity != "low" && verbosity != "medium": // which clients send by default
 		return nil, openai.Bad("text.verbosity", "%q is not supported: leave it out", verbosity)
-	case q.Text.Format.Type != "" && q.Text.Format.Type != "text":
-		return nil, openai.Bad("text.format", "%q is not supported: want text", q.Text.Format.Type)
 	case q.Reasoning.Effort != "" && q.Reasoning.Effort != "none":
 		return nil, openai.Bad("reasoning.effort", "%q is not supported: the chat template decides whether the model thinks", q.Reasoning.Effort)
 	}
@@ -163,7 +163,11 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	if err != nil {
 		return nil, err
 	}
-	tools, err := q.readTools(model.Defaults().Demand)
+	form, err := q.readForm(model.Defaults())
+	if err != nil {
+		return nil, err
+	}
+	tools, err := q.readTools(model.Defaults(), &form)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +185,7 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, One: one}
 	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
 	q.created = time.Now().Unix()
-	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens}
+	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form}
 	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
 	return q, err
 }
@@ -244,11 +248,26 @@ func textOf(item wire.Item) (text string, err error) {
 	return text, nil
 }
 
-// readTools returns the tools that a reply may call.
-func (q *responses) readTools(demand openai.Demand) (json.RawMessage, error) {
-	if err := demand.CheckChoice(q.ToolChoice); err != nil {
-		return nil, err
+// readForm reads which form the text of the reply has.
+func (q *responses) readForm(d openai.Defaults) (form openai.Wanted, err error) {
+	form.Opens, form.Several = true, q.ParallelToolCalls == nil || *q.ParallelToolCalls
+	f := q.Text.Format
+	switch {
+	case f.Type == "" || f.Type == "text":
+		return form, nil
+	case d.Constrain == nil || f.Type != "json_object" && f.Type != "json_schema":
+		return form, openai.Bad("text.format", "%q is not supported: want text", f.Type)
+	case f.Type == "json_object":
+		f.Schema = openai.AnyObject
+	case len(f.Schema) == 0:
+		return form, openai.Bad("text.format", "it has no schema")
 	}
+	form.Key, form.Schema = "text.format", f.Schema
+	return form, nil
+}
+
+// readTools returns the tools that a reply may call, and reads whether it must.
+func (q *responses) readTools(d openai.Defaults, form *openai.Wanted) (json.RawMessage, error) {
 	var tools []tool
 	for _, t := range q.Tools {
 		if t.Type != "function" {
@@ -256,17 +275,22 @@ func (q *responses) readTools(demand openai.Demand) (json.RawMessage, error) {
 		}
 		tools = append(tools, tool{"function", toolDetail{t.Name, t.Description, t.Parameters}})
 	}
+	out := written(tools)
+	var err error
+	if form.Tool, form.Demanded, err = d.Demanded(q.ToolChoice, out); err != nil {
+		return nil, err
+	}
 	if string(compact(q.ToolChoice)) == `"none"` || len(tools) == 0 {
 		return nil, nil
 	}
-	out := written(tools)
+	form.Tools, q.demanded = out, form.Demanded
 	return out, openai.CheckTools(out)
 }
 
 // response returns the reply as the API has it.
 func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesReply {
 	out := q.empty()
-	out.Status = "completed"
+	out.Status, out.SampledFrom = "completed", openai.SampledFrom(r)
 	if r.FinishReason == "length" {
 		out.Status, out.IncompleteDetails = "incomplete", &wire.IncompleteReason{Reason: "max_output_tokens"}
 	}
@@ -291,6 +315,9 @@ func (q *responses) empty() *wire.ResponsesReply {
 	}
 	if string(q.ToolChoice) == `"none"` { // whatever else the request asks, the policy chooses
 		out.ToolChoice = "none"
+	}
+	if q.demanded {
+		out.ToolChoice = "required"
 	}
 	maps.Copy(out.Metadata, q.Metadata)
 	if q.Instructions != "" {

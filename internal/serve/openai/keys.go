@@ -17,7 +17,7 @@ import (
 // unsupported are the keys of OpenAI, vLLM, SGLang and llama.cpp that the server refuses, with the
 // values that ask for nothing. For every key these are also null, "" and []. An empty object is not
 // among them: an empty JSON schema asks for JSON, and empty options of a search ask for a search.
-// The server also refuses all keys that begin with guided.
+// The server also refuses all keys that begin with guided and that it does not know.
 var unsupported = map[string][]any{
 	"add_special_tokens":         nil,
 	"allowed_token_ids":          nil,
@@ -31,19 +31,15 @@ var unsupported = map[string][]any{
 	"functions":                  nil,
 	"grammar":                    nil,
 	"include_stop_str_in_output": {false},
-	"json_schema":                nil,
 	"length_penalty":             {1.0},
 	"logits_processors":          nil,
 	"lora_path":                  nil,
 	"modalities":                 {[]any{"text"}},
 	"reasoning_effort":           {"none"},
-	"regex":                      nil,
-	"response_format":            {map[string]any{}, map[string]any{"type": "text"}},
 	"return_prompt_token_ids":    {false},
 	"skip_special_tokens":        {true},
 	"stop_regex":                 nil,
 	"structural_tag":             nil,
-	"structured_outputs":         nil,
 	"suffix":                     nil,
 	"thinking_token_budget":      nil,
 	"truncate_prompt_tokens":     nil,
@@ -62,7 +58,7 @@ const guided = "guided_"
 
 // harmless are the keys that say nothing about a reply's text.
 var harmless = []string{
-	"cache_salt", "metadata", "prediction", "priority", "prompt_cache_key", "prompt_cache_retention",
+	"cache_salt", "guided_decoding_backend", "metadata", "prediction", "priority", "prompt_cache_key", "prompt_cache_retention",
 	"request_id", "safety_identifier", "service_tier", "spaces_between_special_tokens", "store", "user",
 }
 
@@ -84,13 +80,13 @@ func (s *Server) checkKeys(data []byte) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		nothing, known := unsupported[key]
-		switch {
-		case known || strings.HasPrefix(key, guided):
+		switch taken := slices.Contains(supported, key) || slices.Contains(harmless, key); {
+		case known || !taken && strings.HasPrefix(key, guided):
 			var value any
 			if err := json.Unmarshal(given[key], &value); err != nil || !asksNothing(value, nothing) { // an error is a number out of range
 				return Bad(key, "%s is not supported: %sleave it out", quoted(key, given[key]), because[key])
 			}
-		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
+		case !taken:
 			s.Ignore(key)
 		}
 	}
@@ -112,7 +108,7 @@ func quoted(field string, value json.RawMessage) string {
 }
 
 // inner removes the names of Go's types from the path of a field, which clients do not know.
-var inner = strings.NewReplacer("Extensions.", "", "plain.", "")
+var inner = strings.NewReplacer("Extensions.", "", "Constraints.", "", "plain.", "")
 
 // NotJSON returns the problem of a request that cannot be read.
 func NotJSON(err error) error {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/constraint"
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
@@ -33,6 +34,8 @@ type Defaults struct {
 	Demand Demand
 	One    bool // a reply has one call if the request asks for that: further ones are left out
 	Scores bool // a request may have several prompts, and ask for the log-probabilities of their tokens
+	// Constrain compiles the form that a request asks of its replies; nil if it may not ask for one.
+	Constrain func(constraint.Form) (trinity.Constraint, error)
 }
 
 // Demand is what becomes of requests that demand a call of a tool.
@@ -74,6 +77,8 @@ type Served struct {
 	Params   trinity.SamplingParams // defaults for parameters that a request omits
 	MaxLen   int                    // tokens of prompt and reply; 0 is no limit
 	Adapters func() []string        // names under which requests sample with an adapter; nil for none
+	// Constrain compiles the form of replies; nil if the model's tokens are not known.
+	Constrain func(constraint.Form) (trinity.Constraint, error)
 }
 
 // Of returns the model for any request that asks for it by name, or for none.
@@ -106,7 +111,7 @@ func (m *Served) Defaults() Defaults {
 	if p.Seed == 0 { // equal requests that set no seed have different replies
 		p.Seed = rand.Uint64()
 	}
-	return Defaults{SamplingParams: p, Name: m.Name, MaxLen: m.MaxLen, One: true, Scores: true}
+	return Defaults{SamplingParams: p, Name: m.Name, MaxLen: m.MaxLen, One: true, Scores: true, Constrain: m.Constrain}
 }
 
 // Chat implements [Model].

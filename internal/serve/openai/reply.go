@@ -57,7 +57,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 		if q.logprobs {
 			choice.Logprobs = q.logprobsOf(s, i, &c.Completion, &logged{})
 		}
-		choice.SampledFrom = sampledFrom(c)
+		choice.SampledFrom = SampledFrom(c)
 		q.addIDs(s, &choice, c)
 		if q.as == chat {
 			m := q.view.Message(c)
@@ -81,9 +81,9 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	return reply
 }
 
-// sampledFrom tells a client whose reply a penalty or a bias has shaped that its log-probabilities are those of
+// SampledFrom tells a client whose reply a penalty, a bias or a form has shaped that its log-probabilities are those of
 // the whole distribution all the same.
-func sampledFrom(c Reply) string {
+func SampledFrom(c Reply) string {
 	if c.Changed {
 		return "constrained"
 	}
@@ -180,7 +180,7 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *progress, m t
 	}
 	if sent.ends {
 		c.FinishReason = q.finish(*so)
-		c.SampledFrom = sampledFrom(*so)
+		c.SampledFrom = SampledFrom(*so)
 		q.addIDs(s, &c, *so)
 	}
 	if q.as == plain {

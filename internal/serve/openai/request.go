@@ -63,20 +63,25 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	}
 	q.limits = model.Defaults()
 	q.params = q.limits.SamplingParams
-	if err := q.limits.Demand.CheckChoice(q.ToolChoice); err != nil {
+	form, err := q.readForm()
+	if err != nil {
 		return nil, err
 	}
 	if err := q.readLogprobs(); err != nil {
 		return nil, err
 	}
-	if err := q.readPrompt(s, model); err != nil {
+	if err := q.readPrompt(s, model, form.Demanded); err != nil {
 		return nil, err
 	}
+	form.Tools, form.Opens = q.Tools, as == chat && !q.ContinueFinalMessage
 	if err := q.readParams(s); err != nil {
 		return nil, err
 	}
 	one, err := q.limits.OneCall("parallel_tool_calls", q.Tools, q.ParallelToolCalls != nil && !*q.ParallelToolCalls)
 	if err != nil {
+		return nil, err
+	}
+	if err := q.limits.Constrained(&q.params, form); err != nil {
 		return nil, err
 	}
 	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, One: one, Plain: as == plain}
@@ -132,7 +137,7 @@ func (q *request) readPromptLogprobs() error {
 	return nil
 }
 
-func (q *request) readPrompt(s *Server, model Model) (err error) {
+func (q *request) readPrompt(s *Server, model Model, demanded bool) (err error) {
 	if q.Tools = noneIfEmpty(q.Tools); string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 		q.Tools = nil // a model that sees no tools calls none
 	}

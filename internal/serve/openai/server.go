@@ -113,6 +113,9 @@ func ProblemOf(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
 	}
+	if errors.Is(err, trinity.ErrConstraint) {
+		return &Problem{Status: http.StatusBadRequest, Code: "constraint_failed", Message: err.Error(), Final: true}
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &Problem{Status: http.StatusGatewayTimeout, Code: "timeout", Message: "the request took too long"}
 	}

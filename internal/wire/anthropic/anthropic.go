@@ -88,10 +88,11 @@ type Response struct {
 	Content      []Block `json:"content"`
 	ID           string  `json:"id"`
 	Model        string  `json:"model"`
-	Role         string  `json:"role"`          // assistant
-	StopReason   *string `json:"stop_reason"`   // end_turn, max_tokens, stop_sequence or tool_use
-	StopSequence *string `json:"stop_sequence"` // that ended the reply
-	Type         string  `json:"type"`          // message
+	Role         string  `json:"role"`                  // assistant
+	SampledFrom  string  `json:"sampled_from,omitzero"` // an extension. constrained: a form has shaped the reply
+	StopReason   *string `json:"stop_reason"`           // end_turn, max_tokens, stop_sequence or tool_use
+	StopSequence *string `json:"stop_sequence"`         // that ended the reply
+	Type         string  `json:"type"`                  // message
 	Usage        Usage   `json:"usage"`
 }
 

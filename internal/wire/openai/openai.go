@@ -24,6 +24,7 @@ type Request struct {
 	ParallelToolCalls   *bool              `json:"parallel_tool_calls,omitzero"`
 	PresencePenalty     float32            `json:"presence_penalty,omitzero"`
 	Prompt              json.RawMessage    `json:"prompt,omitzero"` // text or token ids, or a list of them
+	ResponseFormat      json.RawMessage    `json:"response_format,omitzero"`
 	Seed                *int64             `json:"seed,omitzero"`
 	Stop                json.RawMessage    `json:"stop,omitzero"` // one text or a list of texts
 	Stream              bool               `json:"stream,omitzero"`
@@ -41,17 +42,28 @@ type Request struct {
 
 // Extensions are fields of vLLM, SGLang and llama.cpp. Strict servers refuse them.
 type Extensions struct {
-	AddGenerationPrompt  *bool    `json:"add_generation_prompt,omitzero"`  // opens the reply; nil is true
-	ContinueFinalMessage bool     `json:"continue_final_message,omitzero"` // the last message is the beginning of the reply
-	IgnoreEOS            bool     `json:"ignore_eos,omitzero"`
-	MinP                 *float32 `json:"min_p,omitzero"`
-	MinTokens            int      `json:"min_tokens,omitzero"`
-	PromptLogprobs       *int     `json:"prompt_logprobs,omitzero"`
-	RepetitionPenalty    *float32 `json:"repetition_penalty,omitzero"`
-	ReturnTokenIDs       bool     `json:"return_token_ids,omitzero"`
-	ReturnTokensAsIDs    bool     `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
-	StopTokenIDs         []int32  `json:"stop_token_ids,omitzero"`
-	TopK                 *int     `json:"top_k,omitzero"` // -1 means all tokens
+	AddGenerationPrompt  *bool `json:"add_generation_prompt,omitzero"`  // opens the reply; nil is true
+	ContinueFinalMessage bool  `json:"continue_final_message,omitzero"` // the last message is the beginning of the reply
+	Constraints
+	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
+	MinP              *float32 `json:"min_p,omitzero"`
+	MinTokens         int      `json:"min_tokens,omitzero"`
+	PromptLogprobs    *int     `json:"prompt_logprobs,omitzero"`
+	RepetitionPenalty *float32 `json:"repetition_penalty,omitzero"`
+	ReturnTokenIDs    bool     `json:"return_token_ids,omitzero"`
+	ReturnTokensAsIDs bool     `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
+	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
+	TopK              *int     `json:"top_k,omitzero"` // -1 means all tokens
+}
+
+// Constraints are fields of vLLM, SGLang and llama.cpp that say what form the text of a reply has.
+type Constraints struct {
+	GuidedChoice      json.RawMessage `json:"guided_choice,omitzero"` // texts
+	GuidedJSON        json.RawMessage `json:"guided_json,omitzero"`   // a schema, or its text
+	GuidedRegex       json.RawMessage `json:"guided_regex,omitzero"`
+	JSONSchema        json.RawMessage `json:"json_schema,omitzero"` // as GuidedJSON
+	Regex             json.RawMessage `json:"regex,omitzero"`
+	StructuredOutputs json.RawMessage `json:"structured_outputs,omitzero"` // an object of one of the above
 }
 
 // Response is the reply to a request, or one event of a stream.
@@ -79,7 +91,7 @@ type Choice struct {
 	// the most likely tokens, by token id. The first token has none.
 	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
 	Recorded       *Recorded                  `json:"recorded,omitempty"`    // beside TokenIDs, if a rollout records the reply
-	SampledFrom    string                     `json:"sampled_from,omitzero"` // constrained: a penalty or a bias has changed the distribution
+	SampledFrom    string                     `json:"sampled_from,omitzero"` // constrained: a penalty, a bias or a form has shaped it
 	SGLang         *SGLang                    `json:"sglext,omitzero"`
 	Text           *string                    `json:"text,omitempty"` // of a plain completion
 	TokenIDs       []int32                    `json:"token_ids,omitzero"`

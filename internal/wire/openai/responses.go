@@ -19,7 +19,8 @@ type ResponsesRequest struct {
 	Temperature *float32 `json:"temperature,omitzero"`
 	Text        struct {
 		Format struct {
-			Type string `json:"type"`
+			Schema json.RawMessage `json:"schema,omitzero"` // of a json_schema
+			Type   string          `json:"type"`            // text, json_object or json_schema
 		} `json:"format,omitzero"`
 		Verbosity string `json:"verbosity,omitzero"`
 	} `json:"text,omitzero"`
@@ -98,7 +99,8 @@ type ResponsesReply struct {
 	Output             []Item            `json:"output"`
 	ParallelToolCalls  bool              `json:"parallel_tool_calls"`
 	PreviousResponseID *string           `json:"previous_response_id"`
-	Status             string            `json:"status"` // in_progress, completed, incomplete, failed
+	SampledFrom        string            `json:"sampled_from,omitzero"` // constrained: a form has shaped the reply
+	Status             string            `json:"status"`                // in_progress, completed, incomplete, failed
 	Temperature        *float32          `json:"temperature"`
 	ToolChoice         string            `json:"tool_choice"`
 	Tools              []ResponsesTool   `json:"tools"`

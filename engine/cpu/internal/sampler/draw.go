@@ -25,6 +25,7 @@ type query struct {
 	presence    float32                // subtracted for each token that the completion has
 	frequency   float32                // and for each time that it has it
 	forbidden   []int32                // tokens that must not be drawn
+	constraint  trinity.Constraint     // says which other tokens must not be drawn; nil if none does
 	u           float64                // in [0, 1)
 }
 
@@ -32,6 +33,7 @@ type query struct {
 type drawer struct {
 	p    []float32 // [V] unnormalised probabilities
 	sums []float64 // [V/block] their sums by block
+	mask []uint64  // [V/64] tokens that a constraint allows
 	cut  cutter
 }
 
@@ -39,6 +41,7 @@ func newDrawer(vocab int) *drawer {
 	return &drawer{
 		p:    make([]float32, vocab),
 		sums: make([]float64, (vocab+block-1)/block),
+		mask: make([]uint64, (vocab+63)/64),
 		cut:  newCutter(vocab),
 	}
 }
@@ -124,7 +127,8 @@ func (d *drawer) top(logits []float32, n int, temperature float32) []trinity.Tok
 }
 
 func (q *query) altersScores() bool {
-	return len(q.seen) > 0 || len(q.bias) > 0 || len(q.counts) > 0 || len(q.forbidden) > 0
+	return len(q.seen) > 0 || len(q.bias) > 0 || len(q.counts) > 0 || len(q.forbidden) > 0 ||
+		q.constraint != nil
 }
 
 func (q *query) truncates() bool {
@@ -171,7 +175,8 @@ func expSum(y, x []float32, m float32) float64 {
 
 // altered returns a copy of the logits, in p, with what changes them in the order of vLLM: the bias; the
 // repetition penalty of Keskar et al. 2019 (CTRL, §4.1; like transformers it multiplies logits below 0
-// and divides the others); OpenAI's frequency and presence penalties; forbidden tokens at −∞.
+// and divides the others); OpenAI's frequency and presence penalties; forbidden tokens, and those that a
+// constraint does not allow, at −∞.
 func (d *drawer) altered(logits []float32, q *query) []float32 {
 	copy(d.p, logits)
 	for _, b := range q.bias {
@@ -191,7 +196,31 @@ func (d *drawer) altered(logits []float32, q *query) []float32 {
 	for _, t := range q.forbidden {
 		d.p[t] = float32(math.Inf(-1))
 	}
+	if q.constraint != nil {
+		q.constraint.Mask(d.mask)
+		forbid(d.p, d.mask)
+	}
 	return d.p
+}
+
+// forbid sets the logits of the tokens without a bit in the mask to −∞.
+func forbid(logits []float32, mask []uint64) {
+	for i, word := range mask {
+		some := logits[i*64 : min((i+1)*64, len(logits))]
+		switch word {
+		case math.MaxUint64:
+		case 0:
+			for j := range some {
+				some[j] = float32(math.Inf(-1))
+			}
+		default:
+			for j := range some {
+				if word>>j&1 == 0 {
+					some[j] = float32(math.Inf(-1))
+				}
+			}
+		}
+	}
 }
 
 // pick returns the token at which the running sum of p exceeds target.

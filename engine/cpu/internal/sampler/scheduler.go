@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -157,7 +158,23 @@ func (s *scheduler) drawTokens() int {
 	return len(s.draws)
 }
 
-var errLogits = errors.New("the model's logits are not numbers: the weights are broken, or every token is forbidden")
+var (
+	errLogits  = errors.New("the model's logits are not numbers: the weights are broken, or every token is forbidden")
+	errDeadEnd = fmt.Errorf("%w: no token of the model continues the text, or its form is too complex", trinity.ErrConstraint)
+)
+
+// failed returns why a draw gave no token that the sequence can take.
+func (d *draw) failed() error {
+	switch q := d.sequence; {
+	case d.token < 0 && q.query.constraint != nil:
+		return errDeadEnd
+	case d.token < 0:
+		return errLogits
+	case q.broken != nil:
+		return fmt.Errorf("%w: %w", trinity.ErrConstraint, q.broken)
+	}
+	return nil
+}
 
 // deliver passes new tokens to OnToken and OnSampled, and finishes completions.
 func (s *scheduler) deliver() {
@@ -165,8 +182,8 @@ func (s *scheduler) deliver() {
 	for i := range s.draws {
 		d := &s.draws[i]
 		q, r := d.sequence, d.sequence.request
-		if d.token < 0 {
-			r.fail(errLogits)
+		if err := d.failed(); err != nil {
+			r.fail(err)
 			finished = true
 		}
 		if r.failed() {

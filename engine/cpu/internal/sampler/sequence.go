@@ -19,6 +19,7 @@ type sequence struct {
 	shares   bool   // its prompt is another sequence's too, which came before
 	reused   int    // tokens of its prompt that needed no computing
 	reason   string // why it is finished; "" until then
+	broken   error  // of a constraint that cannot follow the text
 	query    query
 	seen     tokenSet      // tokens under the repetition penalty; empty without one
 	places   map[int32]int // of tokens in query.counts; nil without presence and frequency penalties
@@ -37,6 +38,9 @@ func (s *scheduler) newSequence(r *request, p *prompt) *sequence {
 			temperature: r.params.Temperature, topK: r.params.TopK, topP: r.params.TopP, minP: r.params.MinP, penalty: r.params.RepetitionPenalty,
 			bias: r.bias, presence: r.params.PresencePenalty, frequency: r.params.FrequencyPenalty,
 		},
+	}
+	if r.params.Constraint != nil {
+		q.query.constraint = r.params.Constraint.Fork()
 	}
 	if q.query.presence != 0 || q.query.frequency != 0 {
 		q.places = map[int32]int{}
@@ -94,6 +98,9 @@ func (q *sequence) add(d *draw, version int64) {
 	}
 	if q.places != nil {
 		q.count(d.token)
+	}
+	if q.query.constraint != nil {
+		q.broken = q.query.constraint.Accept(d.token)
 	}
 }
 

@@ -1,0 +1,150 @@
+package constraint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/model/toolcall"
+)
+
+// maxTools bounds the tools of a request whose calls are demanded.
+const maxTools = 128
+
+// calls matches calls of tools in the syntax of a model, with arguments that satisfy the tools' schemas.
+func (b *builder) calls(c *Calls) (int32, error) {
+	syntax, ok := toolcall.SyntaxOf(c.Format, b.hasToken)
+	if !ok {
+		return none, fmt.Errorf("a call cannot be demanded of a model whose calls are in the format %q", c.Format)
+	}
+	var tools []struct {
+		Function struct {
+			Name       string
+			Parameters json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(c.Tools, &tools); err != nil {
+		return none, fmt.Errorf("tools: %w", err)
+	}
+	if len(tools) > maxTools {
+		return none, fmt.Errorf("%d tools; want at most %d", len(tools), maxTools)
+	}
+	if syntax.Python {
+		b.speakPython()
+	}
+	one := none
+	for _, t := range tools {
+		f := t.Function
+		if c.Name != "" && f.Name != c.Name {
+			continue
+		}
+		b.keywords = syntax.Python
+		arguments, err := b.arguments(f.Parameters)
+		if err != nil {
+			return none, fmt.Errorf("tool %q: %w", f.Name, err)
+		}
+		head := syntax.Before + f.Name + syntax.Between
+		if strings.Contains(syntax.Before, `"`) {
+			head = syntax.Before + spelled(f.Name) + syntax.Between
+		}
+		one = b.alt(one, b.seq(b.tokens(head), arguments, b.tokens(syntax.After)))
+	}
+	if one == none {
+		return none, fmt.Errorf("no tool is called %q, or no arguments satisfy its schema", c.Name)
+	}
+	list := one
+	if c.Several {
+		list = b.cat(one, b.rep(b.cat(b.tokens(syntax.Separator), one), 0, unlimited))
+	}
+	return b.seq(b.tokens(syntax.Open), list, b.tokens(syntax.Close)), nil
+}
+
+func (b *builder) hasToken(name string) bool { return b.special[name] }
+
+// writes reports whether calls in a format can be written.
+func (b *builder) writes(format string) bool {
+	_, ok := toolcall.SyntaxOf(format, b.hasToken)
+	return ok
+}
+
+// arguments matches the objects that satisfy the schema of a tool.
+func (b *builder) arguments(schema json.RawMessage) (int32, error) {
+	schema = bytes.TrimSpace(schema)
+	var keys map[string]json.RawMessage
+	switch {
+	case b.keywords && (len(schema) == 0 || string(schema) == "null" || string(schema) == "{}"):
+		return empty, nil
+	case len(schema) == 0 || string(schema) == "null" || string(schema) == "{}":
+		return b.anyObject(), nil
+	case json.Unmarshal(schema, &keys) != nil:
+		return none, fmt.Errorf("its parameters are no JSON schema")
+	case keys["type"] == nil && len(keys) > 0:
+		schema = append([]byte(`{"type": "object", `), schema[1:]...)
+	}
+	return b.schema(schema)
+}
+
+// speakPython makes values those of Python, whose strings lack some escapes of JSON.
+func (b *builder) speakPython() {
+	b.words, b.char, b.free = [3]string{"True", "False", "None"}, b.exact, none
+	b.text = b.quoted(b.rep(b.char, 0, unlimited))
+}
+
+// isPythonName matches names of arguments in Python.
+var isPythonName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// reserved are the words of Python and Starlark that name no argument.
+var reserved = strings.Fields("and as assert async await break class continue def del elif else except finally for from global if import " +
+	"in is lambda load nonlocal not or pass raise return try while with yield True False None")
+
+// asKeywords matches the arguments of a call in Python, name=value, without the brackets.
+func (b *builder) asKeywords(parts []part) (int32, error) {
+	members, err := b.members(parts)
+	if err != nil {
+		return none, err
+	}
+	for i, m := range members {
+		if !isPythonName.MatchString(m.name) || slices.Contains(reserved, m.name) {
+			return none, refuse(parts[0].at, "%q is no name of an argument in Python, in which the model writes calls", m.name)
+		}
+		members[i].node = b.cat(b.mark(m.name+"="), m.value)
+	}
+	least, most := between(parts, "minProperties", "maxProperties")
+	if least > int32(len(members)) {
+		return none, nil
+	}
+	top := max(1, least)
+	if most != unlimited {
+		top = max(top, min(most, int32(len(members))))
+	}
+	return b.ordered(members, least, most, top, b.mark(", "), func(c int32) int32 {
+		if c < least {
+			return none
+		}
+		return empty
+	}), nil
+}
+
+// tokens matches a text in which the names of special tokens stand for the tokens.
+func (b *builder) tokens(text string) int32 {
+	var out strings.Builder
+	for text != "" {
+		longest := ""
+		for name := range b.special {
+			if len(name) > len(longest) && strings.HasPrefix(text, name) {
+				longest = name
+			}
+		}
+		if longest != "" {
+			out.WriteString(special + longest)
+			text = text[len(longest):]
+			continue
+		}
+		out.WriteByte(text[0])
+		text = text[1:]
+	}
+	return b.mark(out.String())
+}

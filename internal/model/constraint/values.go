@@ -1,0 +1,278 @@
+package constraint
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// types are the types of JSON, without integer, which is a number.
+var types = []string{"object", "array", "string", "number", "boolean", "null"}
+
+// alternative matches the values that satisfy all parts.
+func (b *builder) alternative(parts []part) (int32, error) {
+	if !slices.ContainsFunc(parts, part.limits) {
+		return b.anything(), nil
+	}
+	for _, p := range parts {
+		if _, has := p.of["const"]; has || p.of["enum"] != nil {
+			return b.listed(parts, p)
+		}
+	}
+	var list []int32
+	allowed, whole := typesOf(parts, true)
+	for _, name := range allowed {
+		var x int32
+		var err error
+		switch name {
+		case "null":
+			x = b.mark(b.words[2])
+		case "boolean":
+			x = b.alt(b.mark(b.words[0]), b.mark(b.words[1]))
+		case "string":
+			var content int32
+			if content, err = b.content(parts); err == nil {
+				x = b.quoted(content)
+			}
+		case "number":
+			x, err = b.numbers(parts, whole)
+		case "array":
+			x, err = b.array(parts)
+		case "object":
+			x, err = b.object(parts)
+		}
+		if err != nil {
+			return none, err
+		}
+		list = append(list, x)
+	}
+	return b.alt(list...), nil
+}
+
+// limits reports whether a part says anything of values.
+func (p part) limits() bool {
+	return slices.ContainsFunc(p.keys, func(key string) bool {
+		_, known := honoured[key]
+		return known && key != "$ref" && key != "allOf" && key != "anyOf" && key != "oneOf"
+	})
+}
+
+// typesOf returns the types that all parts allow, and whether numbers are integers. If infer is set and
+// no part names a type, the other keywords do: a schema with properties is one of objects.
+func typesOf(parts []part, infer bool) (allowed []string, whole bool) {
+	allowed = types
+	named := false
+	for _, p := range parts {
+		names := listOf(&p.object, "type")
+		if one, ok := p.of["type"].(string); ok {
+			names = []any{one}
+		}
+		if names == nil {
+			continue
+		}
+		named = true
+		isInteger := slices.Contains(names, any("integer"))
+		whole = whole || isInteger && !slices.Contains(names, any("number"))
+		allowed = slices.DeleteFunc(slices.Clone(allowed), func(t string) bool {
+			return !slices.Contains(names, any(t)) && !(t == "number" && isInteger)
+		})
+	}
+	if named || !infer {
+		return allowed, whole
+	}
+	var implied []string
+	for _, p := range parts {
+		for _, key := range p.keys {
+			if t := honoured[key]; t != "" {
+				implied = append(implied, t)
+			}
+		}
+	}
+	if implied != nil {
+		allowed = slices.Compact(slices.Sorted(slices.Values(implied)))
+	}
+	return allowed, whole
+}
+
+// listed matches those values of a part's enum or const that satisfy all parts.
+func (b *builder) listed(parts []part, p part) (int32, error) {
+	values := listOf(&p.object, "enum")
+	if one, has := p.of["const"]; has {
+		values = []any{one}
+	}
+	if len(values) > maxListed {
+		return none, refuse(below(p.at, "enum"), "it has %d values; want at most %d", len(values), maxListed)
+	}
+	var list []int32
+	for _, v := range values {
+		fits, err := b.satisfies(v, parts)
+		if err != nil {
+			return none, err
+		}
+		if fits {
+			list = append(list, b.mark(b.write(v)))
+		}
+	}
+	return b.alt(list...), nil
+}
+
+// satisfies reports whether a value satisfies all parts.
+func (b *builder) satisfies(v any, parts []part) (bool, error) {
+	plain := plainOf(v)
+	for _, p := range parts {
+		checker, err := b.checker.Compile(schemaName + "#" + escaped.Replace(p.at))
+		if err != nil {
+			return false, oneLine(err)
+		}
+		if checker.Validate(plain) != nil {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// escaped writes a JSON pointer into the fragment of a URL.
+var escaped = strings.NewReplacer("%", "%25", " ", "%20", `"`, "%22", "<", "%3C", ">", "%3E", "^", "%5E", "`", "%60", "#", "%23",
+	"\\", "%5C")
+
+// write returns a value as it stands in a reply.
+func (b *builder) write(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return b.words[2]
+	case bool:
+		if v {
+			return b.words[0]
+		}
+		return b.words[1]
+	case json.Number:
+		return string(v)
+	case string:
+		return `"` + spelled(v) + `"`
+	case []any:
+		var all []string
+		for _, x := range v {
+			all = append(all, b.write(x))
+		}
+		return "[" + strings.Join(all, ", ") + "]"
+	case *object:
+		var all []string
+		for _, key := range v.keys {
+			all = append(all, `"`+spelled(key)+`": `+b.write(v.of[key]))
+		}
+		return "{" + strings.Join(all, ", ") + "}"
+	}
+	return fmt.Sprint(v)
+}
+
+// integer returns the value of a keyword that is a number of things, as the checker has found.
+func integer(o *object, key string, otherwise int32) int32 {
+	n, ok := o.of[key].(json.Number)
+	if !ok {
+		return otherwise
+	}
+	x, ok := new(big.Float).SetString(string(n))
+	if !ok {
+		return otherwise
+	}
+	v, _ := x.Int64()
+	return int32(min(v, 1<<30))
+}
+
+// between returns the range of a count that all parts allow; most may be unlimited.
+func between(parts []part, minKey, maxKey string) (least, most int32) {
+	most = unlimited
+	for _, p := range parts {
+		least = max(least, integer(&p.object, minKey, 0))
+		if n := integer(&p.object, maxKey, unlimited); n != unlimited && (most == unlimited || n < most) {
+			most = n
+		}
+	}
+	return least, most
+}
+
+// content matches the contents of strings.
+func (b *builder) content(parts []part) (int32, error) {
+	least, most := between(parts, "minLength", "maxLength")
+	var all []int32
+	for _, p := range parts {
+		if pattern, ok := p.of["pattern"].(string); ok {
+			x, err := b.search(pattern)
+			if err != nil {
+				return none, refuse(below(p.at, "pattern"), "%v", err)
+			}
+			all = append(all, x)
+		}
+		if name, ok := p.of["format"].(string); ok {
+			pattern, known := formats[name]
+			if !known {
+				return none, refuse(below(p.at, "format"), "the format %q is not supported: want %s; or use pattern", name, formatNames())
+			}
+			x, err := b.search(pattern)
+			if err != nil {
+				return none, err
+			}
+			all = append(all, x)
+		}
+	}
+	if all == nil {
+		return b.rep(b.char, least, most), nil
+	}
+	if least > 0 || most != unlimited {
+		all = append(all, b.rep(b.exact, least, most))
+	}
+	return b.alive(b.and(all...)), nil
+}
+
+// numbers matches numbers.
+func (b *builder) numbers(parts []part, whole bool) (int32, error) {
+	l := limits{whole: whole, places: -1}
+	for _, p := range parts {
+		for _, key := range []string{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"} {
+			v, has := p.of[key]
+			n, ok := v.(json.Number)
+			switch {
+			case !has:
+				continue
+			case !ok:
+				return none, refuse(below(p.at, key), "want a number: an older draft of JSON schemas had true here")
+			}
+			x, err := decimal(n)
+			if err != nil {
+				return none, refuse(below(p.at, key), "%v", err)
+			}
+			switch key {
+			case "minimum", "exclusiveMinimum":
+				l.atLeast(x, key == "exclusiveMinimum")
+			case "maximum", "exclusiveMaximum":
+				l.atMost(x, key == "exclusiveMaximum")
+			default:
+				if !l.multipleOf(x) {
+					return none, refuse(below(p.at, key), "%s is not supported: want a whole number up to %d, 0.1, 0.01 and so on, once", n, maxStep)
+				}
+			}
+		}
+	}
+	return b.bounded(l), nil
+}
+
+// multipleOf narrows numbers to multiples of x. It returns false if it cannot.
+func (l *limits) multipleOf(x *big.Rat) bool {
+	if x.IsInt() && x.Num().IsInt64() && x.Num().Int64() <= maxStep {
+		if l.step > 0 {
+			return false
+		}
+		l.whole, l.step = true, x.Num().Int64()
+		return true
+	}
+	_, behind := split(x)
+	if strings.Trim(behind, "0") != "1" || !x.IsInt() && x.Num().Int64() != 1 {
+		return false
+	}
+	if l.places < 0 || len(behind) < l.places {
+		l.places = len(behind)
+	}
+	return true
+}
