@@ -200,7 +200,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 		Open: adapters.open,
 	}
 	if text != nil { // the directory has a tokenizer
-		b.Text = text
+		b.Text, b.Constrain = text, text.Constrain
 	}
 	var ok bool
 	if b.Sampler, ok = sampler.(tinker.Sampler); !ok {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/model/constraint"
 	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -41,6 +42,8 @@ type Base struct {
 	Sampler     Sampler
 	Sequences   int              // that the sampler samples at once; 0 is usualSequences
 	Text        trinity.Renderer // of chats; nil for a base that is asked for tokens alone
+	// Constrain compiles the form that a chat asks of its replies; nil if it may not ask for one.
+	Constrain func(constraint.Form) (trinity.Constraint, error)
 
 	shelf shelf          // of the sampler's adapters
 	queue *queue         // of the sampler, whose units are sequences

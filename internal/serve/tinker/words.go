@@ -52,7 +52,7 @@ func (w *Words) serve(b *Base) {
 			}
 			return &openai.Served{
 				Name: x.name, Sampler: x, Renderer: b.Text, MaxLen: b.MaxLen,
-				Params: trinity.SamplingParams{Temperature: 1, Untrained: true},
+				Params: trinity.SamplingParams{Temperature: 1, Untrained: true}, Constrain: b.Constrain,
 			}, nil
 		},
 	}
