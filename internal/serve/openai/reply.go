@@ -81,8 +81,8 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	return reply
 }
 
-// sampledFrom tells a client whose reply a penalty or a bias has shaped that its log-probabilities are those of
-// the whole distribution all the same.
+// sampledFrom is the field sampled_from of a reply: "constrained" if a penalty or a bias changed the distribution
+// that its tokens were drawn from. Its log-probabilities are those of the unchanged distribution.
 func sampledFrom(c Reply) string {
 	if c.Changed {
 		return "constrained"
