@@ -151,8 +151,9 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 		length = min(cfg.MaxPositions, usualLength)
 	}
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
-	sample := engine.SamplerSpec{
-		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored, Text: text.Decode, Tokens: text.Encode,
+	sample := engine.SamplerSpec{ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored}
+	if text != nil { // the directory has a tokenizer
+		sample.Text, sample.Tokens = text.Decode, text.Encode
 	}
 	sampling, err := samplers.PlanMemory(sample)
 	if err != nil {
@@ -185,7 +186,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 		MaxRank: cfg.HiddenSize, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
 		Open: adapters.open,
 	}
-	if text != nil { // the directory has a tokenizer
+	if text != nil {
 		b.Text = text
 	}
 	var ok bool
