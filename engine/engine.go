@@ -61,7 +61,7 @@ type Discarder interface {
 // BaseSharer is a [TrainerOpener] that opens a frozen base once, for many adapters.
 type BaseSharer interface {
 	TrainerOpener
-	// OpenBase loads the base of spec. It reads neither LoRA nor Seed: those of an adapter are given to Tenant.
+	// OpenBase loads the base of spec. It ignores LoRA and Seed, which Tenant gets for each adapter.
 	OpenBase(ctx context.Context, spec TrainerSpec) (Base, error)
 	// PlanBase is PlanMemory for OpenBase.
 	PlanBase(spec TrainerSpec) ([]MemoryPart, error)

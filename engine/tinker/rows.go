@@ -57,7 +57,7 @@ func (r row) datum(inputs []tinker.Named) tinker.Datum {
 	}
 }
 
-// shape is that of a tensor of all targets: usual, or [n, K].
+// shape returns the shape of a tensor with a number for each target: [n, K] for several targets a token, else usual.
 func (r row) shape(usual []int64) []int64 {
 	if k := r.columns(); k > 1 {
 		return []int64{int64(r.n), int64(k)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -16,6 +17,7 @@ type joint struct {
 	onePull
 	end func(call int, group []*trinity.Rollout, exps [][]*trinity.Experience) ([][]*trinity.Experience, error)
 
+	mu    sync.Mutex
 	calls [][]int // runs of each call
 }
 
@@ -31,9 +33,12 @@ func (w *joint) runGroup(ctx context.Context, group []*trinity.Rollout) ([][]*tr
 			return nil, err
 		}
 	}
+	w.mu.Lock()
 	w.calls = append(w.calls, runs)
+	calls := len(w.calls)
+	w.mu.Unlock()
 	if w.end != nil {
-		return w.end(len(w.calls), group, exps)
+		return w.end(calls, group, exps)
 	}
 	return exps, nil
 }

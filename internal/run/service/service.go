@@ -165,8 +165,9 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	}
 	length := o.length(cfg)
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
-	sample := engine.SamplerSpec{
-		ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored, Text: text.Decode, Tokens: text.Encode,
+	sample := engine.SamplerSpec{ModelPath: m.Path, MaxSequences: sequences, MaxModelLen: scored}
+	if text != nil { // the directory has a tokenizer
+		sample.Text, sample.Tokens = text.Decode, text.Encode
 	}
 	sampling, err := samplers.PlanMemory(sample)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -18,5 +19,22 @@ func TestOneServiceUsesADirectory(t *testing.T) {
 	err = Run(t.Context(), Options{Dir: dir})
 	if err == nil || !strings.HasPrefix(err.Error(), "the directory "+dir+" is that of trinity service (process ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A model without a tokenizer samples, and refuses stop strings, which nobody can look for.
+func TestABaseWithoutATokenizer(t *testing.T) {
+	b, closing, err := openBase(t.Context(), &Options{Trainer: "cpu", Sampler: "cpu", MaxLen: 16, Say: func(string) {}}, Model{"tiny", tiny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing()
+	prompt, p := trinity.Prompt{Tokens: []int32{3, 4}}, trinity.SamplingParams{Temperature: 1, MaxTokens: 2, IgnoreEOS: true}
+	if _, err := b.Sampler.Sample(t.Context(), prompt, p); err != nil {
+		t.Error(err)
+	}
+	p.Stop = []string{"x"}
+	if _, err := b.Sampler.Sample(t.Context(), prompt, p); err == nil || !strings.Contains(err.Error(), "use stop tokens") {
+		t.Errorf("stop strings: %v", err)
 	}
 }

@@ -67,7 +67,7 @@ func askServed(t *testing.T, web *httptest.Server, path, body string, header ...
 	return reply.StatusCode, string(data)
 }
 
-// A served model answers in all dialects, under its name and those of its adapters.
+// A server answers each dialect, for the model by its name and for each adapter by the adapter's.
 func TestServedModelSpeaksAllDialects(t *testing.T) {
 	web, _ := servedBy(t, time.Hour)
 	bearer, key := []string{"Authorization", "Bearer key"}, []string{"X-Api-Key", "key"}

@@ -81,8 +81,8 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	return reply
 }
 
-// SampledFrom tells a client whose reply a penalty, a bias or a form has shaped that its log-probabilities are those of
-// the whole distribution all the same.
+// SampledFrom is the field sampled_from of a reply: "constrained" if a penalty, a bias or a form changed the distribution
+// that its tokens were drawn from. Its log-probabilities are those of the unchanged distribution.
 func SampledFrom(c Reply) string {
 	if c.Changed {
 		return "constrained"

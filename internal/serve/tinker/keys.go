@@ -121,7 +121,7 @@ func hashOf(secret string) string {
 
 // keyring has the keys of a service as their file has them now.
 type keyring struct {
-	dir, token string // token is a key that owns as nobody does, "" for none
+	dir, token string // what token makes belongs to nobody, as what is made without keys; "" is no token
 	say        func(string)
 	account    *account
 
@@ -165,9 +165,6 @@ func (r *keyring) needed() bool {
 
 // owner returns whose key a request has, as X-API-Key or as Bearer. It compares hashes in constant time.
 func (r *keyring) owner(q *http.Request) (name string, ok bool) {
-	if !r.needed() {
-		return "", true
-	}
 	given := q.Header.Get("X-API-Key")
 	if bearer, is := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); given == "" && is {
 		given = bearer
@@ -202,7 +199,10 @@ func (r *keyring) limits(name string) Key {
 func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
 	local, keyed := web.Guard(next, "", refuse), web.Guard(next, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		owner, ok := r.owner(q)
+		needed, owner, ok := r.needed(), "", true
+		if needed {
+			owner, ok = r.owner(q)
+		}
 		switch {
 		case ok:
 			r.account.countRequest(owner, q.URL.Path)
@@ -212,7 +212,7 @@ func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, st
 				errors.New("the key is unknown: send one of the service, as X-API-Key or Bearer (TINKER_API_KEY)"))
 			return
 		}
-		if r.needed() {
+		if needed {
 			keyed.ServeHTTP(w, q)
 			return
 		}
@@ -276,9 +276,7 @@ func (k Key) hasRoom(models map[string]*model) error {
 func heldBy(owner string, models []*model) (sum int) {
 	for _, m := range models {
 		if m.session.owner == owner {
-			m.mu.Lock()
-			sum += m.bytes
-			m.mu.Unlock()
+			sum += int(m.bytes.Load())
 		}
 	}
 	return sum

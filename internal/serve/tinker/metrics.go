@@ -79,8 +79,7 @@ func (u *usage) metrics(w http.ResponseWriter, r *http.Request) {
 		}
 		all[key][what] += int64(n)
 	}
-	s.mu.Lock()
-	for _, m := range s.models {
+	for _, m := range modelsOf(s) {
 		state, owner := "out", m.session.owner
 		if m.inMemory.Load() {
 			state = "loaded"
@@ -90,7 +89,6 @@ func (u *usage) metrics(w http.ResponseWriter, r *http.Request) {
 		set(owner, work{waitingGauge, "for", "training"}, len(m.held))
 		m.mu.Unlock()
 	}
-	s.mu.Unlock()
 	for _, b := range s.opts.Bases {
 		for key, n := range b.queue.waiting() {
 			set(key, work{waitingGauge, "for", "sampling"}, n)

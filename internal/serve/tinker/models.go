@@ -38,9 +38,9 @@ type model struct {
 	mu    sync.Mutex
 	next  int32
 	held  map[int32]*job
-	bytes int       // of the requests that are held
-	idle  time.Time // since when nothing of it runs
-	ended error     // why it takes no requests
+	bytes atomic.Int64 // of the requests that are held; read without the mutex, which is held during writes to the disk
+	idle  time.Time    // since when nothing of it runs
+	ended error        // why it takes no requests
 }
 
 // recipe is how an adapter was made. Checkpoints have it.

@@ -75,7 +75,7 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 func (m *model) take(s *Server, j *job) {
 	seq := j.call.seq
 	j.f.waits = func() string { return m.waitsFor(seq) } // the future outlives the data of the request
-	m.bytes += j.bytes
+	m.bytes.Add(int64(j.bytes))
 	s.waiting.Add(int64(j.bytes))
 	m.held[j.call.seq] = j
 	select {
@@ -192,7 +192,7 @@ func (m *model) following(s *Server) (*job, <-chan time.Time) {
 	defer m.mu.Unlock()
 	if j := m.held[m.next]; j != nil {
 		delete(m.held, m.next)
-		m.bytes -= j.bytes
+		m.bytes.Add(-int64(j.bytes))
 		s.waiting.Add(-int64(j.bytes))
 		m.next++
 		return j, nil
@@ -235,7 +235,7 @@ func (m *model) giveUp(s *Server) {
 		m.next = seq + 1
 	}
 	clear(m.held)
-	m.bytes = 0
+	m.bytes.Store(0)
 	m.spoilt = notCome(lost)
 	if err != nil {
 		s.opts.Say(fmt.Sprintf("%s: results wait for the disk: %v", m.id, err))

@@ -53,8 +53,13 @@ func (s *store) keepSession(x *session) error {
 }
 
 func (s *store) keepSampler(x *sampler) error {
+	return writeKept(s.samplerFile(x), keptSampler{x.base.Name, x.path, x.model})
+}
+
+// samplerFile returns the file that says that a sampling session is there.
+func (s *store) samplerFile(x *sampler) string {
 	session, number, _ := strings.Cut(x.id, ":sample:")
-	return writeKept(filepath.Join(s.sessionDir(session), samplerName+number+".json"), keptSampler{x.base.Name, x.path, x.model})
+	return filepath.Join(s.sessionDir(session), samplerName+number+".json")
 }
 
 func writeKept(path string, v any) error {

@@ -435,6 +435,7 @@ func TestResultsMove(t *testing.T) {
 		c.must(c.step(id, 2*seq))
 	}
 	want, _ := c.output(replies[0])
+	c.must(c.step(id, 2*stateSteps+1)) // comes after the state
 	next := c.again(nil)
 	oldest := j.log.Next()
 	for _, number := range j.results {
@@ -452,7 +453,7 @@ func TestResultsMove(t *testing.T) {
 	if got, _ := next.output(replies[0]); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("the first result was %v, and is %v", want, got)
 	}
-	next.must(next.step(id, 2*stateSteps+1))
+	next.must(next.step(id, 2*stateSteps+2))
 }
 
 // Requests that were held for a model that could not be made fail after a restart, too.

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of the SDK's methods into docs/reference/tinker.md")
 
-// The files of a tokenizer whose tokens are those of the tiny model.
+// The files of a tokenizer for the tiny model.
 const (
 	tinyTokenizer = `{"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"Whitespace"},"post_processor":null,` +
 		`"decoder":null,"model":{"type":"WordLevel","vocab":{"a":0,"b":1,"c":2,"d":3},"unk_token":"a"}}`

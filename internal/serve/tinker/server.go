@@ -258,9 +258,6 @@ func (s *Server) Guard(next http.Handler, refuse func(w http.ResponseWriter, sta
 	return s.keys.guard(next, refuse)
 }
 
-// Disk returns how many bytes the key of an owner may have; 0 is no limit.
-func (s *Server) Disk(owner string) int64 { return s.keys.limits(owner).Disk }
-
 // bodyOf returns the body of a request, decompressed.
 func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {
 	body, status, err := web.Body(w, r, maxBody)

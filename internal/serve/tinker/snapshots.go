@@ -3,7 +3,6 @@ package tinker
 import (
 	"cmp"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,10 +42,9 @@ func numberOf(id string) int {
 	return n
 }
 
-// removeSampler removes a snapshot, after what says that its sampling session is there.
+// removeSampler removes a snapshot, after the file of its sampling session.
 func (s *store) removeSampler(x *sampler) error {
-	session, number, _ := strings.Cut(x.id, ":sample:")
-	err := os.Remove(filepath.Join(s.sessionDir(session), samplerName+number+".json"))
+	err := os.Remove(s.samplerFile(x))
 	if err == nil {
 		err = os.RemoveAll(x.adapter.dir)
 	}

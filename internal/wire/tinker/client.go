@@ -181,7 +181,7 @@ func (c *Client) live(ctx context.Context) {
 		_, err := c.client(restTime, 0).Do(ctx, c.request("session_heartbeat", map[string]string{
 			"session_id": c.session, "type": "session_heartbeat",
 		}))
-		if statusOf(err) == http.StatusGone { // what is asked for next fails, and says so
+		if statusOf(err) == http.StatusGone { // the session has ended, as the next call will say
 			return
 		}
 	}

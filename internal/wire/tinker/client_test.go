@@ -270,9 +270,8 @@ func TestArchiveLeavesTheKeyBehind(t *testing.T) {
 		http.Redirect(w, r, store.URL, http.StatusFound)
 	}))
 	defer redirecting.Close()
-	c.root = redirecting.URL + "/api/v1/"
-	got, err := c.Archive(t.Context(), "tinker://s:train:0/sampler_weights/a")
-	c.root = f.url + "/api/v1/"
+	elsewhere := &Client{root: redirecting.URL + "/api/v1/", key: c.key, http: c.http, say: c.say, pace: c.pace, billing: c.billing}
+	got, err := elsewhere.Archive(t.Context(), "tinker://s:train:0/sampler_weights/a")
 	if err != nil || string(got) != "archive" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -60,8 +60,8 @@ func undefined(n int) []float32 {
 	return all
 }
 
-// reusable returns how many tokens of a prompt from place done on may be found instead of computed: those
-// whose rows nobody scores.
+// reusable returns how many tokens of a prompt from place done on need no computing if the cache has them:
+// those before the first place that is scored.
 func (p *prompt) reusable() int {
 	if p.scores == nil {
 		return len(p.tokens) - p.done
