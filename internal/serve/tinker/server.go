@@ -109,9 +109,13 @@ func New(o Options) (*Server, error) {
 	}
 	s.all = catalog{newStore(o.Dir, s.keys.limits), map[string]*Base{}}
 	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
-	s.train, s.keys.account = newQueue(a, 1), a
+	slice := 0
 	for _, b := range o.Bases {
-		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
+		slice = max(slice, b.MicroTokens)
+	}
+	s.train, s.keys.account = newQueue(a, 1, slice), a
+	for _, b := range o.Bases {
+		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences), slice) // some begin while others end
 		b.shelf = shelf{loader: b.Sampler, stays: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.all.bases[b.Name] = b
 		s.Words().serve(b)
