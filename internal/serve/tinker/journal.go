@@ -190,13 +190,49 @@ func (r *record) result() (any, error) {
 	return json.RawMessage(r.payload), nil
 }
 
+// logResult puts a result into the log, which has it from then on, or once there is room on the disk. The mutex is held.
+func (m *model) logResult(f *future, seq int32, result any, notRun bool) error {
+	f.session, f.stored = m.session, func() (any, error) { return m.stored(seq) }
+	return m.journal.result(f, seq, result, notRun)
+}
+
+// stored reads a result from the log.
+func (m *model) stored(seq int32) (any, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.journal
+	number, ok := j.results[seq]
+	if !ok || m.session.hasEnded() { // and its log with it
+		return nil, notKept(futureID(m.id, seq))
+	}
+	data, err := j.record(number)
+	if err != nil {
+		return nil, &ownError{err}
+	}
+	r, err := decodeRecord(data)
+	if err != nil {
+		return nil, &ownError{fmt.Errorf("%s: record %d: %w", j.log.Dir(), number, err)}
+	}
+	return r.result()
+}
+
+// record reads a record, also one that waits for the disk.
+func (j *journal) record(number int64) ([]byte, error) {
+	if late := number - j.log.Next(); late >= 0 && late < int64(len(j.late)) {
+		return j.late[late], nil
+	}
+	index := durable.IndexLog(j.log.Dir())
+	data, err := index.Read(number)
+	return data, errors.Join(err, index.Close())
+}
+
 // keep puts a result into the log, before the client can have it.
 func (m *model) keep(s *Server, f *future, seq int32, result any) {
 	if err := failComputed.Hit(""); err != nil {
 		s.opts.Say(err.Error())
 	}
 	m.mu.Lock()
-	err := m.journal.result(f, seq, result, false)
+	err := m.logResult(f, seq, result, false)
 	m.idle = time.Now()
 	m.mu.Unlock()
 	if err != nil {
@@ -263,15 +299,13 @@ func (m *model) forgetResults(s *Server) (fetched []int32) {
 	all := slices.Collect(maps.Keys(m.journal.results))
 	m.mu.Unlock()
 	gone := map[int32]bool{}
-	s.mu.Lock()
 	for _, seq := range all {
-		if f := s.futures[futureID(m.id, seq)]; f == nil {
+		if isThere, isFetched := s.results.state(futureID(m.id, seq)); !isThere {
 			gone[seq] = true
-		} else if !f.fetched.IsZero() {
+		} else if isFetched {
 			fetched = append(fetched, seq)
 		}
 	}
-	s.mu.Unlock()
 	m.mu.Lock()
 	maps.DeleteFunc(m.journal.results, func(seq int32, _ int64) bool { return gone[seq] })
 	m.mu.Unlock()

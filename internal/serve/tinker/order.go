@@ -44,7 +44,7 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", c.seq)
 	}
 	return s.submit(owner, futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		held := heldBy(owner, modelsOf(s))
+		held, logged := heldBy(owner, modelsOf(s)), s.results.logged(owner)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
@@ -56,6 +56,9 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 			return missing("%s is gone: %v", m.id, m.ended)
 		case c.seq < m.next:
 			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", c.seq, m.id, m.next)
+		case logged > maxLogged:
+			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf(
+				"this key has %d results that it may fetch: they go an hour after it has fetched them, or with their session", logged)}
 		case c.seq != m.next && held+len(body) > maxHeld:
 			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("requests of %d MiB of this key wait already", held>>20)}
 		case c.seq != m.next && s.waiting.Load()+int64(len(body)) > maxHeldByAll:
@@ -66,7 +69,7 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 		if err != nil {
 			return full(err)
 		}
-		m.take(s, &job{c, f, name, time.Now(), len(body), number})
+		m.take(s, &job{c, f, name, time.Now(), len(body) + futureBytes, number})
 		return nil
 	})
 }
@@ -229,7 +232,7 @@ func (m *model) giveUp(s *Server) {
 		result := outcome(nil, fmt.Errorf(
 			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
 			lost, m.id, s.opts.Gap, seq))
-		err = errors.Join(err, m.journal.result(j.f, seq, result, true))
+		err = errors.Join(err, m.logResult(j.f, seq, result, true))
 		j.f.finish(result, nil)
 		s.waiting.Add(-int64(j.bytes))
 		m.next = seq + 1

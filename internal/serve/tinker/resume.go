@@ -291,16 +291,13 @@ func (r *resuming) futures(m *model, t *story) error {
 	for seq, e := range t.results {
 		var sum [sha256.Size]byte
 		copy(sum[:], e.Sum)
-		f := m.acknowledged(seq, sum)
-		result, err := e.result()
-		if err != nil {
-			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
-		}
-		f.finish(result, nil)
+		f := m.acknowledged(r.server, seq, sum)
+		f.session, f.stored = m.session, func() (any, error) { return m.stored(seq) }
+		f.resume()
 		if hasFetched[seq] {
 			f.fetched = f.at // it may go in an hour
 		}
-		r.server.futures[f.id], m.journal.results[seq] = f, e.number
+		m.journal.results[seq] = e.number
 	}
 	for seq, e := range t.requests {
 		c, err := r.server.calls.read(e.Call, e.payload)
@@ -308,13 +305,11 @@ func (r *resuming) futures(m *model, t *story) error {
 			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
 		}
 		c.slice = e.Slice
-		f := m.acknowledged(seq, sha256.Sum256(e.payload))
-		r.server.futures[f.id] = f
-		m.take(r.server, &job{c, f, e.Call, time.Now(), len(e.payload), e.number})
+		f := m.acknowledged(r.server, seq, sha256.Sum256(e.payload))
+		m.take(r.server, &job{c, f, e.Call, time.Now(), len(e.payload) + futureBytes, e.number})
 	}
 	if t.made != nil && t.results[0] == nil {
-		m.making = m.acknowledged(0, sha256.Sum256(t.made.payload))
-		r.server.futures[m.making.id] = m.making
+		m.making = m.acknowledged(r.server, 0, sha256.Sum256(t.made.payload))
 	}
 	return nil
 }

@@ -178,9 +178,7 @@ func TestResultsDoNotHoldRequests(t *testing.T) {
 func TestAModelIsMadeOnce(t *testing.T) {
 	c := serve(t, nil)
 	id := c.model(0)
-	c.server.mu.Lock()
-	delete(c.server.futures, futureID(id, 0))
-	c.server.mu.Unlock()
+	c.server.results.drop(c.server.results.find(futureID(id, 0)))
 	status, out := c.do("POST", "create_model", object{
 		"session_id": c.session, "model_seq_id": 0, "base_model": "tiny", "lora_config": object{"rank": 2}})
 	if status != http.StatusUnprocessableEntity {
@@ -211,7 +209,7 @@ func TestResume(t *testing.T) {
 	}
 	held := c.step(id, 6)
 	next := c.again(nil)
-	old := c.server.futures[id+":6"]
+	old := c.server.results.find(id + ":6")
 	select {
 	case <-old.done:
 		t.Errorf("a service that stops answers %v", old.result)

@@ -65,6 +65,7 @@ type Server struct {
 	train   *queue // for what trains, or takes memory for it: one at a time
 	decoder *zstd.Decoder
 	keys    *keyring
+	results *results
 
 	waiting atomic.Int64            // bytes of the requests that are held
 	resumed []func(context.Context) // the models that a service before this one has left
@@ -74,7 +75,6 @@ type Server struct {
 	sessions map[string]*session
 	models   map[string]*model
 	samplers map[string]*sampler
-	futures  map[string]*future
 }
 
 // Options are the options of New.
@@ -105,7 +105,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, decoder: decoder, tasks: make(chan func(context.Context)), keys: &keyring{dir: o.Dir, token: o.Token, say: o.Say},
 		lost: map[string]error{}, sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{},
-		futures: map[string]*future{},
+		results: newResults(),
 	}
 	s.all = catalog{newStore(o.Dir, s.keys.limits), map[string]*Base{}}
 	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
