@@ -240,15 +240,14 @@ func (m *model) keep(s *Server, f *future, seq int32, result any) {
 	}
 }
 
-// isDue reports whether a state is to be cut. None is cut while there is a gradient, which the next step uses soon.
+// isDue reports whether a state is to be cut. Only a long log is reason enough to write a gradient, too, which the next step
+// uses soon.
 func (m *model) isDue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.isWhole() && (m.journal.steps >= stateSteps || m.journal.bytes >= stateBytes)
+	isWhole := !m.pending && m.spoilt == ""
+	return isWhole && m.journal.steps >= stateSteps || m.journal.bytes >= stateBytes
 }
-
-// isWhole reports whether the trainer has no gradient, nor one that is lacking.
-func (m *model) isWhole() bool { return !m.pending && m.spoilt == "" }
 
 // cut writes the state of a model as a whole, and trims its log to what the state and the results in it do not need.
 // Only the loop of the model calls it.

@@ -26,9 +26,10 @@ type model struct {
 	about   map[string]string // metadata of the client
 	making  *future           // the answer to who made it; nil once there is one
 	journal *journal
-	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next two
+	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next three
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
 	pending bool           // there is a gradient that no step has used
+	stays   bool           // it could not leave memory, and waits for its next request
 	turn    *turn          // at computing; nil while others have theirs
 
 	inMemory atomic.Bool   // there is a trainer

@@ -157,6 +157,7 @@ func (m *model) run(ctx context.Context, s *Server, j *job) error {
 		}
 		return err
 	}
+	m.stays = false
 	result, err := j.call.run(ctx, m)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -179,11 +180,11 @@ func (m *model) run(ctx context.Context, s *Server, j *job) error {
 	return nil
 }
 
-// unused returns when the model is to leave memory; nil if it stays there: it is out, or has a gradient.
+// unused returns when the model is to leave memory; nil if it is out, or stays.
 func (m *model) unused(s *Server) <-chan time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.trainer == nil || !m.isWhole() {
+	if m.trainer == nil || m.stays {
 		return nil
 	}
 	return time.After(time.Until(m.idle.Add(s.opts.Idle)))
