@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -80,7 +81,12 @@ func (s *store) linked(r *http.Request) (*checkpoint, error) {
 
 // archive writes the files of a checkpoint as tar.gz.
 func (c *checkpoint) archive(to io.Writer) error {
-	files, err := os.ReadDir(c.dir)
+	root, err := os.OpenRoot(c.dir) // stays with these files if another checkpoint takes the name
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	files, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err
 	}
@@ -90,7 +96,7 @@ func (c *checkpoint) archive(to io.Writer) error {
 	}
 	out := tar.NewWriter(zipped)
 	for _, f := range files {
-		if err := c.addTo(out, f.Name()); err != nil {
+		if err := c.addTo(out, root, f.Name()); err != nil {
 			return err
 		}
 	}
@@ -100,12 +106,7 @@ func (c *checkpoint) archive(to io.Writer) error {
 	return zipped.Close()
 }
 
-func (c *checkpoint) addTo(out *tar.Writer, name string) error {
-	root, err := os.OpenRoot(c.dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
+func (c *checkpoint) addTo(out *tar.Writer, root *os.Root, name string) error {
 	f, err := root.Open(name)
 	if err != nil {
 		return err

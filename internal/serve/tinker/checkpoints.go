@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -32,7 +31,8 @@ type store struct {
 	limits  func(owner string) Key
 	linkKey []byte // signs links to archives
 
-	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
+	changes locks // of the directories of checkpoints
+	disk    disk
 }
 
 func newStore(dir string, limits func(owner string) Key) *store {
@@ -83,6 +83,7 @@ func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq
 	if there, err := s.find(p); err == nil && there.Written == c.Written {
 		return there, nil
 	}
+	defer s.changes.take(c.dir)() // what others change in the meantime is about what was there before
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}
@@ -100,11 +101,15 @@ func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq
 			return err
 		}
 		c.Bytes = size
-		if err := s.fits(c); err != nil {
+		if there, err := s.find(p); err == nil && there.Owner == c.Owner { // it will have gone
+			size -= there.Bytes
+		}
+		if err := s.fits(c.Owner, size); err != nil {
 			return err
 		}
 		return c.describe(temp)
 	})
+	s.disk.changed()
 	if full := (*fullError)(nil); errors.As(err, &full) {
 		return nil, full
 	}
@@ -185,6 +190,7 @@ func (s *store) forgetSessions(modelID string, say func(string)) {
 	if err := os.RemoveAll(filepath.Dir(s.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
 		say(err.Error())
 	}
+	s.disk.changed()
 }
 
 // loadWeights makes a model of a checkpoint, or loads one into a model.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -30,6 +31,7 @@ type journal struct {
 	changed bool            // the trainer is not as the last state is, or as it was opened if there is none
 	longest int64           // bytes of the log from which on results are moved to its end
 	moved   int64           // bytes that were moved last
+	size    atomic.Int64    // bytes on the disk, without the mutex
 }
 
 // Names in the directory of a model.
@@ -46,7 +48,7 @@ type record struct {
 	Call   string  `json:"call,omitempty"`    // of made and request: the path of the call
 	Slice  int     `json:"slice,omitempty"`   // of request: tokens that are computed at once, as the bits depend on the cut
 	Origin *origin `json:"origin,omitempty"`  // of made
-	Sum    []byte  `json:"sum,omitempty"`     // of result: SHA-256 of the body of its request
+	Sum    []byte  `json:"sum,omitempty"`     // SHA-256 of the body of the request: of result, and of a request that is not kept
 	Form   string  `json:"form,omitempty"`    // of result
 	NotRun bool    `json:"not_run,omitempty"` // of result: the request failed because another did not come
 	Until  int32   `json:"until,omitempty"`   // of gap: requests below it have failed, or have not come either
@@ -118,7 +120,16 @@ const (
 // openJournal opens the journal of a directory, or begins one.
 func openJournal(dir string) (*journal, error) {
 	log, err := durable.OpenLog(filepath.Join(dir, logName))
-	return &journal{dir: dir, log: log, results: map[int32]int64{}, longest: longLog}, err
+	j := &journal{dir: dir, log: log, results: map[int32]int64{}, longest: longLog}
+	j.measure()
+	return j, err
+}
+
+// measure counts the bytes on the disk anew.
+func (j *journal) measure() {
+	if size, err := sizeOf(j.dir); err == nil {
+		j.size.Store(size)
+	}
 }
 
 // append adds a record, which is on the disk then, and returns its number.
@@ -131,6 +142,7 @@ func (j *journal) append(r *record) (int64, error) {
 		return 0, err
 	}
 	j.bytes += len(data)
+	j.size.Add(int64(len(data)))
 	return j.log.Append(data)
 }
 
@@ -153,6 +165,7 @@ func (j *journal) flush() error {
 		if _, err := j.log.Append(j.late[0]); err != nil {
 			return err
 		}
+		j.size.Add(int64(len(j.late[0])))
 		j.late = j.late[1:]
 	}
 	return nil
@@ -289,6 +302,7 @@ func (m *model) cut(ctx context.Context, s *Server) error {
 		keep = min(keep, number)
 	}
 	m.mu.Unlock()
+	defer j.measure()
 	return errors.Join(err, j.log.Trim(keep), failTrimmed.Hit(j.dir))
 }
 

@@ -257,6 +257,7 @@ func (s *Server) remove(m *model, because error) {
 	delete(s.models, m.id)
 	m.session.models--
 	s.mu.Unlock()
+	s.all.store.disk.end(m.journal)
 	if m.session.hasEnded() {
 		s.all.store.forgetSessions(m.id, s.opts.Say)
 		s.clear(m.session)

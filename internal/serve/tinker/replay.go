@@ -61,6 +61,7 @@ const (
 	callStep   = "optim_step"
 	callSave   = "save_weights"
 	callLoad   = "load_weights"
+	callRefuse = "refused"
 )
 
 // read reads the journal. For a replay it keeps the requests that the last state does not cover, and else the requests

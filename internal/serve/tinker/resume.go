@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -108,6 +109,9 @@ func (s *Server) clear(x *session) {
 
 // begin begins the journal of a new model, and takes it among the others.
 func (s *Server) begin(m *model, call string, body []byte) error {
+	if err := s.all.store.fits(m.session.owner, int64(len(body))); err != nil {
+		return &problem{status: http.StatusForbidden, text: err.Error()}
+	}
 	s.mu.Lock()
 	err := s.keys.limits(m.session.owner).hasRoom(s.models)
 	if s.models[m.id] != nil { // its answer was fetched more than an hour ago
@@ -134,6 +138,7 @@ func (s *Server) begin(m *model, call string, body []byte) error {
 		s.mu.Unlock()
 		return full(err)
 	}
+	s.all.store.disk.begin(j, m.session.owner)
 	m.mu.Lock()
 	m.journal = j
 	m.mu.Unlock()
@@ -275,6 +280,7 @@ func (r *resuming) model(x *session, id, dir string) error {
 		return j.log.Close()
 	}
 	r.server.models[id] = m
+	r.server.all.store.disk.begin(j, x.owner)
 	x.models++
 	r.server.resumed = append(r.server.resumed, func(ctx context.Context) { r.server.hold(ctx, m) })
 	return nil
@@ -305,7 +311,11 @@ func (r *resuming) futures(m *model, t *story) error {
 			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
 		}
 		c.slice = e.Slice
-		f := m.acknowledged(r.server, seq, sha256.Sum256(e.payload))
+		sum := sha256.Sum256(e.payload)
+		if e.Sum != nil { // of a request that is not kept
+			sum = [sha256.Size]byte(e.Sum)
+		}
+		f := m.acknowledged(r.server, seq, sum)
 		m.take(r.server, &job{c, f, e.Call, time.Now(), len(e.payload) + futureBytes, e.number})
 	}
 	if t.made != nil && t.results[0] == nil {

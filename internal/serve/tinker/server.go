@@ -121,7 +121,7 @@ func New(o Options) (*Server, error) {
 		s.Words().serve(b)
 	}
 	s.calls = readers{
-		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall,
+		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall, callRefuse: refusedCall,
 	}
 	return s, (&resuming{s}).run()
 }
