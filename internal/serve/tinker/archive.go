@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -33,7 +34,7 @@ func (s *store) archives(mux *http.ServeMux) {
 		}
 		ends := time.Now().Add(linkLife)
 		query := url.Values{"expires": {strconv.FormatInt(ends.Unix(), 10)}, "signature": {s.sign(c, ends)}}
-		link := "http://" + r.Host + archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name + "?" + query.Encode()
+		link := schemeOf(r) + "://" + r.Host + archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name + "?" + query.Encode()
 		w.Header().Set("Expires", ends.UTC().Format(http.TimeFormat))
 		http.Redirect(w, r, link, http.StatusFound)
 	})
@@ -53,6 +54,16 @@ func (s *store) archives(mux *http.ServeMux) {
 
 // archivePath is where links to archives lead.
 const archivePath = "/api/v1/archives/"
+
+// schemeOf returns by what a client reaches the service: a proxy that speaks TLS in front of it says so. A wrong word of a client
+// gives a wrong link to itself alone.
+func schemeOf(r *http.Request) string {
+	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",") // of several proxies, what the client spoke to
+	if r.TLS != nil || strings.EqualFold(strings.TrimSpace(first), "https") {
+		return "https"
+	}
+	return "http"
+}
 
 // sign returns the signature of a link to what a checkpoint is now.
 func (s *store) sign(c *checkpoint, ends time.Time) string {
