@@ -48,6 +48,7 @@ func (s *store) dirOf(p tinker.Path) string {
 type checkpoint struct {
 	recipe
 	facts
+	Weights string `json:"base_fingerprint,omitempty"`
 	Written string `json:"written"` // the request that wrote it, which differs from that of what was overwritten
 
 	path tinker.Path
@@ -79,7 +80,7 @@ func readCheckpoint(p tinker.Path, dir string) (*checkpoint, error) {
 // write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on. seq is the request
 // that writes it; if it has done so before a kill, its checkpoint stays.
 func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq int32) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, facts: f, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
+	c := &checkpoint{recipe: m.recipe, facts: f, Weights: m.base.Weights, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
 	if there, err := s.find(p); err == nil && there.Written == c.Written {
 		return there, nil
 	}
@@ -271,7 +272,7 @@ func (s *catalog) loadable(owner string, in *tinker.LoadWeights) (*checkpoint, *
 	if in.BaseModel != "" && in.BaseModel != c.BaseModel {
 		return nil, nil, bad("%s is of %s, and not of %.200q", c.path, c.BaseModel, in.BaseModel)
 	}
-	b, err := s.baseOf(c.BaseModel)
+	b, err := s.base(c)
 	return c, b, err
 }
 

@@ -216,7 +216,7 @@ func (s *store) copy(owner string, in *tinker.CopyWeights, run string) (*checkpo
 	if err != nil {
 		return nil, err
 	}
-	c := &checkpoint{recipe: from.recipe, facts: from.facts, Written: from.Written, path: p, dir: s.dirOf(p)}
+	c := &checkpoint{recipe: from.recipe, facts: from.facts, Weights: from.Weights, Written: from.Written, path: p, dir: s.dirOf(p)}
 	if c.Expires, err = expiry(in.TTLSeconds); err != nil {
 		return nil, err
 	}

@@ -90,7 +90,10 @@ type origin struct {
 	Recipe recipe            `json:"recipe"`
 	Made   time.Time         `json:"made"`
 	About  map[string]string `json:"user_metadata,omitempty"`
+	Base   string            `json:"base_fingerprint,omitempty"`
 }
+
+func (m *model) origin() origin { return origin{m.recipe, m.made, m.about, m.base.Weights} }
 
 // note is what a state says beside the trainer's.
 type note struct {
@@ -265,7 +268,7 @@ func (m *model) isDue() bool {
 // cut writes the state of a model as a whole, and trims its log to what the state and the results in it do not need.
 // Only the loop of the model calls it.
 func (m *model) cut(ctx context.Context, s *Server) error {
-	n := &note{Origin: origin{m.recipe, m.made, m.about}, Pending: m.pending, Spoilt: m.spoilt}
+	n := &note{Origin: m.origin(), Pending: m.pending, Spoilt: m.spoilt}
 	m.mu.Lock()
 	j := m.journal
 	err := j.flush()

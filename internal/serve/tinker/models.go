@@ -44,6 +44,9 @@ type model struct {
 	ended error        // why it takes no requests
 }
 
+// String says which model it is.
+func (m *model) String() string { return m.id }
+
 // recipe is how an adapter was made. Checkpoints have it.
 type recipe struct {
 	BaseModel    string `json:"base_model"`
@@ -73,6 +76,19 @@ func (s *catalog) baseOf(name string) (*Base, error) {
 	}
 	return nil, bad("base_model %.200q is not served: this service has %s", name, strings.Join(slices.Sorted(maps.Keys(s.bases)), ", "))
 }
+
+// of returns the base of this name, whose weights must be those of which somebody has a fingerprint. what is trained on them.
+func (s *catalog) of(what fmt.Stringer, name, weights string) (*Base, error) {
+	b, err := s.baseOf(name)
+	if err == nil && weights != "" && b.Weights != "" && b.Weights != weights {
+		return nil, bad("%s is of another %s than the one that is served: its files are not the same; serve the model of then by this "+
+			"name (--model), and the one of now by another", what, name)
+	}
+	return b, err
+}
+
+// base returns the base of a checkpoint.
+func (s *catalog) base(c *checkpoint) (*Base, error) { return s.of(c.path, c.BaseModel, c.Weights) }
 
 func isTrue(v *bool) bool { return v == nil || *v }
 

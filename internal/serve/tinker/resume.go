@@ -47,6 +47,7 @@ type keptSampler struct {
 	BaseModel string `json:"base_model"`
 	Path      string `json:"path,omitempty"`
 	Model     string `json:"model,omitempty"`
+	Base      string `json:"base_fingerprint,omitempty"`
 }
 
 func (s *store) keepSession(x *session) error {
@@ -54,7 +55,7 @@ func (s *store) keepSession(x *session) error {
 }
 
 func (s *store) keepSampler(x *sampler) error {
-	return writeKept(s.samplerFile(x), keptSampler{x.base.Name, x.path, x.model})
+	return writeKept(s.samplerFile(x), keptSampler{x.base.Name, x.path, x.model, x.base.Weights})
 }
 
 // samplerFile returns the file that says that a sampling session is there.
@@ -109,6 +110,7 @@ func (s *Server) clear(x *session) {
 
 // begin begins the journal of a new model, and takes it among the others.
 func (s *Server) begin(m *model, call string, body []byte) error {
+	from := m.origin()
 	if err := s.all.store.fits(m.session.owner, int64(len(body))); err != nil {
 		return &problem{status: http.StatusForbidden, text: err.Error()}
 	}
@@ -127,7 +129,7 @@ func (s *Server) begin(m *model, call string, body []byte) error {
 	}
 	j, err := openJournal(s.all.store.modelDir(m.id))
 	if err == nil {
-		if _, err = j.append(&record{Kind: made, Call: call, Origin: &origin{m.recipe, m.made, m.about}, payload: body}); err != nil {
+		if _, err = j.append(&record{Kind: made, Call: call, Origin: &from, payload: body}); err != nil {
 			err = errors.Join(err, j.log.Close())
 		}
 	}
@@ -230,6 +232,9 @@ func (r *resuming) sampler(x *session, path string) error {
 	}
 	number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), samplerName), ".json")
 	id := x.id + ":sample:" + number
+	if _, err := r.server.all.of(x, kept.BaseModel, kept.Base); err != nil {
+		return err
+	}
 	sampler, err := r.server.all.samplerFor(x.owner, id, kept.BaseModel, kept.Path)
 	if err != nil {
 		return err
@@ -269,7 +274,7 @@ func (r *resuming) model(x *session, id, dir string) error {
 		id: id, session: x, made: o.Made, about: o.About, recipe: o.Recipe, journal: j,
 		wake: make(chan struct{}, 1), out: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: o.Made,
 	}
-	if m.base, err = r.server.all.baseOf(m.recipe.BaseModel); err != nil {
+	if m.base, err = r.server.all.of(m, o.Recipe.BaseModel, o.Base); err != nil {
 		return errors.Join(err, j.log.Close())
 	}
 	if err := r.futures(m, t); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -483,5 +484,46 @@ func TestRequestsOfAModelThatCouldNotBeMade(t *testing.T) {
 	}
 	if waiting := next.server.waiting.Load(); waiting != 0 {
 		t.Errorf("%d bytes wait", waiting)
+	}
+}
+
+// A base of the same shape under the name of another one gets none of what was trained on that one.
+func TestAnotherBase(t *testing.T) {
+	weigh := func(weights string) func(*Options) {
+		return func(o *Options) { o.Bases[0].Weights = weights }
+	}
+	c := serve(t, weigh("one"))
+	id := c.model(0)
+	want, _ := c.output(c.send(request(id, 1, "cross_entropy", first)))
+	path := c.save(id, 2, "save_weights", "x", nil)
+	c.call("create_sampling_session", object{"session_id": c.session, "sampling_session_seq_id": 0, "base_model": "tiny"})
+	sampled := c.session + ":sample:0"
+
+	other := c.again(weigh("two"))
+	const says = " is of another tiny than the one that is served: its files are not the same; "
+	body := request(id, 3, "cross_entropy", first).Encode()
+	if status, out := other.post("forward_backward", "application/x-protobuf", body); status != 404 || !strings.Contains(string(out), id+says) {
+		t.Errorf("its model: %d, %s", status, out)
+	}
+	for call, in := range map[string]object{
+		"load_weights":            {"session_id": c.session, "model_seq_id": 1, "path": path, "optimizer": true, "type": "load_weights"},
+		"create_sampling_session": {"session_id": c.session, "sampling_session_seq_id": 1, "model_path": path},
+	} {
+		if status, out := other.do("POST", call, in); status != 400 || !strings.Contains(fmt.Sprint(out), path+says) {
+			t.Errorf("%s: %d, %v", call, status, out)
+		}
+	}
+	if _, err := other.server.samplerOf("", sampled); err == nil {
+		t.Error("the sampling session samples from another base")
+	}
+	other.model(2)
+
+	back := other.again(weigh("one"))
+	back.session = c.session
+	if got, _ := back.output(back.send(request(id, 3, "cross_entropy", first))); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("with the first base again: %v, before %v", got, want)
+	}
+	if x := back.server.lost[c.session+":train:2"]; x == nil {
+		t.Error("a model of the second base goes on with the first")
 	}
 }

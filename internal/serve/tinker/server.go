@@ -33,6 +33,7 @@ type Base struct {
 	MaxScored int     // tokens of a sequence of which log-probabilities are asked
 	MaxRank   int     // of an adapter
 	EOS       []int32 // the tokens that end a reply of the model
+	Weights   string  // their fingerprint, which adapters record; "" if it is not known
 
 	// Open opens a trainer of an adapter. An error that is no trinity.EngineError is the client's, such as a model that does not
 	// fit in memory.
