@@ -52,7 +52,7 @@ func keysAddCommand(dir *string) *cobra.Command {
 		},
 	}
 	cmd.Flags().Int64Var(&k.TokensPerHour, "tokens-per-hour", 0, "tokens that it may train and sample in an hour; 0 means any number")
-	cmd.Flags().Float64Var(&disk, "disk", 0, "GiB of checkpoints that it may have; 0 means any number")
+	cmd.Flags().Float64Var(&disk, "disk", 0, "GiB of checkpoints and models in sessions that it may have; 0 means any number")
 	cmd.Flags().IntVar(&k.Models, "models", 0, "models that it may have in memory at once; 0 means any number")
 	return cmd
 }
@@ -60,7 +60,7 @@ func keysAddCommand(dir *string) *cobra.Command {
 func keysListCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the keys with their limits, and what their checkpoints take",
+		Short: "List the keys with their limits, and the disk that they take",
 		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := tinker.ReadKeys(*dir)

@@ -15,8 +15,9 @@ import (
 )
 
 // Fingerprint returns a sum that differs for different contents, without reading all of them. It is
-// made of the names and sizes of the files and the first and last 64 KiB of each; of a directory, of
-// the wanted files below it. The fingerprint of a database is "".
+// made of the names and sizes of the files, the first and last 64 KiB of each, and parts between them
+// of a long one: an adapter that is merged changes neither end. Of a directory, it is made of the
+// wanted files below it. The fingerprint of a database is "".
 func Fingerprint(path string, wanted func(name string) bool) (string, error) {
 	if dburl.IsURL(path) {
 		return "", nil
@@ -48,7 +49,7 @@ func Fingerprint(path string, wanted func(name string) bool) (string, error) {
 }
 
 func addFile(to io.Writer, name, path string) error {
-	const part = 64 << 10
+	const part, long, sample, samples = 64 << 10, 1 << 20, 4 << 10, 32
 	info, err := os.Stat(path) // before opening it, which for a pipe would wait for a writer
 	if err != nil || !info.Mode().IsRegular() {
 		return err
@@ -59,20 +60,31 @@ func addFile(to io.Writer, name, path string) error {
 	}
 	defer f.Close()
 	fmt.Fprintf(to, "%s %d\n", name, info.Size())
-	for _, from := range []int64{0, max(0, info.Size()-part)} {
-		if _, err := io.Copy(to, io.NewSectionReader(f, from, part)); err != nil && !errors.Is(err, io.EOF) {
-			return err
+	add := func(from, size int64) {
+		_, one := io.Copy(to, io.NewSectionReader(f, from, size))
+		err = errors.Join(err, one)
+	}
+	add(0, part)
+	add(max(0, info.Size()-part), part)
+	if info.Size() > long {
+		for i := range int64(samples) {
+			add((i+1)*(info.Size()/(samples+1)), sample)
 		}
 	}
-	return nil
+	return err
+}
+
+// IsWeights reports whether a file of this name has weights.
+func IsWeights(name string) bool {
+	return strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".gguf")
 }
 
 // IsModelFile reports whether a model is made of files of this name.
 func IsModelFile(name string) bool {
-	for _, end := range []string{".json", ".safetensors", ".gguf", ".model", ".jinja"} {
+	for _, end := range []string{".json", ".model", ".jinja"} {
 		if strings.HasSuffix(name, end) {
 			return true
 		}
 	}
-	return false
+	return IsWeights(name)
 }

@@ -9,6 +9,30 @@ import (
 	"time"
 )
 
+// A model whose middle layers alone were changed is another one.
+func TestAFingerprintDependsOnTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	of := func(data []byte) string {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := Fingerprint(dir, IsWeights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	data := make([]byte, 3<<20)
+	before := of(data)
+	for at := 1 << 20; at < 1<<20+200<<10; at++ {
+		data[at] = 1
+	}
+	if of(data) == before {
+		t.Error("two models that differ in 200 KiB have the same fingerprint")
+	}
+}
+
 func TestAFingerprintDependsOnNameLengthBeginningAndEnd(t *testing.T) {
 	const size = 300 << 10
 	of := func(name string, data []byte) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/serve/finetune"
 	"github.com/trinity-go/trinity/internal/serve/gateway"
 	"github.com/trinity-go/trinity/internal/serve/openai"
@@ -195,8 +196,13 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 			o.Say(err.Error())
 		}
 	}
+	weights, err := checkpoint.Fingerprint(m.Path, checkpoint.IsWeights)
+	if err != nil {
+		closing()
+		return nil, nil, err
+	}
 	b := &tinker.Base{
-		Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
+		Weights: weights, Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
 		MaxRank: cfg.HiddenSize, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
 		Open: adapters.open,
 	}

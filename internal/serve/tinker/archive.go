@@ -8,10 +8,12 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -32,7 +34,7 @@ func (s *store) archives(mux *http.ServeMux) {
 		}
 		ends := time.Now().Add(linkLife)
 		query := url.Values{"expires": {strconv.FormatInt(ends.Unix(), 10)}, "signature": {s.sign(c, ends)}}
-		link := "http://" + r.Host + archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name + "?" + query.Encode()
+		link := schemeOf(r) + "://" + r.Host + archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name + "?" + query.Encode()
 		w.Header().Set("Expires", ends.UTC().Format(http.TimeFormat))
 		http.Redirect(w, r, link, http.StatusFound)
 	})
@@ -52,6 +54,16 @@ func (s *store) archives(mux *http.ServeMux) {
 
 // archivePath is where links to archives lead.
 const archivePath = "/api/v1/archives/"
+
+// schemeOf returns by what a client reaches the service: a proxy that speaks TLS in front of it says so. A wrong word of a client
+// gives a wrong link to itself alone.
+func schemeOf(r *http.Request) string {
+	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",") // of several proxies, what the client spoke to
+	if r.TLS != nil || strings.EqualFold(strings.TrimSpace(first), "https") {
+		return "https"
+	}
+	return "http"
+}
 
 // sign returns the signature of a link to what a checkpoint is now.
 func (s *store) sign(c *checkpoint, ends time.Time) string {
@@ -80,7 +92,12 @@ func (s *store) linked(r *http.Request) (*checkpoint, error) {
 
 // archive writes the files of a checkpoint as tar.gz.
 func (c *checkpoint) archive(to io.Writer) error {
-	files, err := os.ReadDir(c.dir)
+	root, err := os.OpenRoot(c.dir) // stays with these files if another checkpoint takes the name
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	files, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err
 	}
@@ -90,7 +107,7 @@ func (c *checkpoint) archive(to io.Writer) error {
 	}
 	out := tar.NewWriter(zipped)
 	for _, f := range files {
-		if err := c.addTo(out, f.Name()); err != nil {
+		if err := c.addTo(out, root, f.Name()); err != nil {
 			return err
 		}
 	}
@@ -100,12 +117,7 @@ func (c *checkpoint) archive(to io.Writer) error {
 	return zipped.Close()
 }
 
-func (c *checkpoint) addTo(out *tar.Writer, name string) error {
-	root, err := os.OpenRoot(c.dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
+func (c *checkpoint) addTo(out *tar.Writer, root *os.Root, name string) error {
 	f, err := root.Open(name)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -32,7 +31,8 @@ type store struct {
 	limits  func(owner string) Key
 	linkKey []byte // signs links to archives
 
-	describing sync.Mutex // held while something changes what a checkpoint says of itself, or removes it
+	changes locks // of the directories of checkpoints
+	disk    disk
 }
 
 func newStore(dir string, limits func(owner string) Key) *store {
@@ -48,6 +48,7 @@ func (s *store) dirOf(p tinker.Path) string {
 type checkpoint struct {
 	recipe
 	facts
+	Weights string `json:"base_fingerprint,omitempty"`
 	Written string `json:"written"` // the request that wrote it, which differs from that of what was overwritten
 
 	path tinker.Path
@@ -79,10 +80,11 @@ func readCheckpoint(p tinker.Path, dir string) (*checkpoint, error) {
 // write writes a checkpoint of a model: the adapter, and the optimizer's state if it is to be trained on. seq is the request
 // that writes it; if it has done so before a kill, its checkpoint stays.
 func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq int32) (*checkpoint, error) {
-	c := &checkpoint{recipe: m.recipe, facts: f, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
+	c := &checkpoint{recipe: m.recipe, facts: f, Weights: m.base.Weights, Written: futureID(m.id, seq), path: p, dir: s.dirOf(p)}
 	if there, err := s.find(p); err == nil && there.Written == c.Written {
 		return there, nil
 	}
+	defer s.changes.take(c.dir)() // what others change in the meantime is about what was there before
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}
@@ -100,11 +102,15 @@ func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq
 			return err
 		}
 		c.Bytes = size
-		if err := s.fits(c); err != nil {
+		if there, err := s.find(p); err == nil && there.Owner == c.Owner { // it will have gone
+			size -= there.Bytes
+		}
+		if err := s.fits(c.Owner, size); err != nil {
 			return err
 		}
 		return c.describe(temp)
 	})
+	s.disk.changed()
 	if full := (*fullError)(nil); errors.As(err, &full) {
 		return nil, full
 	}
@@ -185,6 +191,7 @@ func (s *store) forgetSessions(modelID string, say func(string)) {
 	if err := os.RemoveAll(filepath.Dir(s.dirOf(tinker.Path{Run: modelID, Kind: ofSessions, Name: "x"}))); err != nil {
 		say(err.Error())
 	}
+	s.disk.changed()
 }
 
 // loadWeights makes a model of a checkpoint, or loads one into a model.
@@ -265,7 +272,7 @@ func (s *catalog) loadable(owner string, in *tinker.LoadWeights) (*checkpoint, *
 	if in.BaseModel != "" && in.BaseModel != c.BaseModel {
 		return nil, nil, bad("%s is of %s, and not of %.200q", c.path, c.BaseModel, in.BaseModel)
 	}
-	b, err := s.baseOf(c.BaseModel)
+	b, err := s.base(c)
 	return c, b, err
 }
 

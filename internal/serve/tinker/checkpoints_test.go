@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
@@ -137,5 +139,96 @@ func TestCheckpoints(t *testing.T) {
 	}
 	if s := c.sampled(object{"model_path": path}); len(s.Sequences) != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// slow is a trainer that saves when it is told to.
+type slow struct {
+	engine.Discarder
+	saves, goOn chan struct{}
+}
+
+func (s *slow) SaveModel(ctx context.Context, dir string) error {
+	s.saves <- struct{}{}
+	<-s.goOn
+	return s.Discarder.SaveModel(ctx, dir)
+}
+
+// What changes a checkpoint while it is overwritten changes the new one, or the old one, and mixes nothing of both.
+func TestChangesWaitForACheckpointThatIsWritten(t *testing.T) {
+	saves, goOn := make(chan struct{}), make(chan struct{}, 1)
+	c := serve(t, func(o *Options) {
+		open := o.Bases[0].Open
+		o.Bases[0].Open = func(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
+			trainer, err := open(ctx, lora, seed)
+			if err != nil {
+				return nil, err
+			}
+			return &slow{trainer.(engine.Discarder), saves, goOn}, nil
+		}
+	})
+	id := c.model(0)
+	save := func(seq int) object {
+		return c.call("save_weights", object{"model_id": id, "seq_id": seq, "path": "x", "overwrite": true, "type": "save_weights"})
+	}
+	old := save(1)
+	<-saves
+	goOn <- struct{}{}
+	c.must(old)
+	saved := save(2)
+	<-saves
+	path := "training_runs/" + id + "/checkpoints/weights/x/publish"
+	published := make(chan int)
+	go func() {
+		status, _ := c.do("POST", path, nil)
+		published <- status
+	}()
+	select {
+	case <-published:
+		t.Error("it was published while it was written")
+		goOn <- struct{}{}
+	case <-time.After(100 * time.Millisecond):
+		goOn <- struct{}{}
+		if status := <-published; status != http.StatusOK {
+			t.Error(status)
+		}
+	}
+	c.must(saved)
+	x, err := c.server.all.store.find(tinker.Path{Run: id, Kind: tinker.Weights, Name: "x"})
+	if err != nil || !x.Public || x.Written != futureID(id, 2) {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if n := len(c.server.all.store.changes.all); n != 0 {
+		t.Errorf("%d locks are left", n)
+	}
+}
+
+// A checkpoint that has expired, and was overwritten since, stays.
+func TestWhatWasOverwrittenDoesNotExpire(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	c.save(id, 1, "save_weights", "x", object{"ttl_seconds": leastTTL})
+	s := c.server.all.store
+	later := time.Now().Add(2 * leastTTL * time.Second)
+	p := tinker.Path{Run: id, Kind: tinker.Weights, Name: "x"}
+	free := s.changes.take(s.dirOf(p))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.expire(later, func(string) {})
+	}()
+	time.Sleep(50 * time.Millisecond) // it has listed the checkpoint
+	x, err := s.find(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Expires = nil
+	if err := x.describe(x.dir); err != nil {
+		t.Fatal(err)
+	}
+	free()
+	<-ended
+	if _, err := s.find(p); err != nil {
+		t.Error(err)
 	}
 }

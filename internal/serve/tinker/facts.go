@@ -145,8 +145,7 @@ func (s *store) owned(owner string, p tinker.Path) (*checkpoint, error) {
 
 // change changes what a checkpoint of an owner says of itself.
 func (s *store) change(owner string, p tinker.Path, edit func(*facts)) error {
-	s.describing.Lock()
-	defer s.describing.Unlock()
+	defer s.changes.take(s.dirOf(p))()
 	c, err := s.owned(owner, p)
 	if err != nil {
 		return err
@@ -157,28 +156,47 @@ func (s *store) change(owner string, p tinker.Path, edit func(*facts)) error {
 
 // delete removes a checkpoint of an owner.
 func (s *store) delete(owner string, p tinker.Path) error {
-	s.describing.Lock()
-	defer s.describing.Unlock()
+	defer s.changes.take(s.dirOf(p))()
 	c, err := s.owned(owner, p)
 	if err != nil {
 		return err
 	}
+	return s.remove(c)
+}
+
+// remove removes a checkpoint, whose directory is locked.
+func (s *store) remove(c *checkpoint) error {
+	defer s.disk.changed()
 	return durable.RemoveDir(c.dir)
 }
 
 // expire removes the checkpoints whose time has passed.
 func (s *store) expire(now time.Time, say func(string)) {
 	for _, c := range s.all() {
-		if c.Expires == nil || now.Before(*c.Expires) {
+		if !c.hasExpired(now) {
 			continue
 		}
-		s.describing.Lock()
-		err := durable.RemoveDir(c.dir)
-		s.describing.Unlock()
-		if err != nil {
+		if err := s.expireOne(c.path, now); err != nil {
 			say(fmt.Sprintf("%s has expired, and stays: %v", c.path, err))
 		}
 	}
+}
+
+func (c *checkpoint) hasExpired(now time.Time) bool {
+	return c.Expires != nil && !now.Before(*c.Expires)
+}
+
+// expireOne removes a checkpoint, unless it is another one by now.
+func (s *store) expireOne(p tinker.Path, now time.Time) error {
+	defer s.changes.take(s.dirOf(p))()
+	c, err := s.find(p)
+	switch {
+	case isMissing(err) || err == nil && !c.hasExpired(now):
+		return nil
+	case err != nil:
+		return err
+	}
+	return s.remove(c)
 }
 
 // noAccessTokens refuses what the hosted service has for checkpoints of other accounts.
@@ -187,12 +205,18 @@ var noAccessTokens = bad("weights_access_token is not in this version: publish t
 // copy copies a checkpoint into a run of its own. The files are shared. The same call again, by its
 // X-Idempotency-Key, gives the same copy.
 func (s *store) copy(owner string, in *tinker.CopyWeights, run string) (*checkpoint, error) {
+	p, err := tinker.ParsePath(in.SourcePath)
+	if err != nil {
+		return nil, bad("%v", err)
+	}
+	source := s.dirOf(p)
+	p.Run = run
+	defer s.changes.take(source, s.dirOf(p))()
 	from, err := s.readable(owner, in.SourcePath)
 	if err != nil {
 		return nil, err
 	}
-	p := tinker.Path{Run: run, Kind: from.path.Kind, Name: from.path.Name}
-	c := &checkpoint{recipe: from.recipe, facts: from.facts, Written: from.Written, path: p, dir: s.dirOf(p)}
+	c := &checkpoint{recipe: from.recipe, facts: from.facts, Weights: from.Weights, Written: from.Written, path: p, dir: s.dirOf(p)}
 	if c.Expires, err = expiry(in.TTLSeconds); err != nil {
 		return nil, err
 	}
@@ -204,9 +228,10 @@ func (s *store) copy(owner string, in *tinker.CopyWeights, run string) (*checkpo
 	}
 	c.Owner, c.Public, c.Time = owner, false, time.Now().UTC()
 	c.Session = sessionFacts{Made: c.Time, Project: in.ProjectID}
-	if err := s.fits(c); err != nil {
+	if err := s.fits(owner, c.Bytes); err != nil {
 		return nil, &problem{status: http.StatusForbidden, text: err.Error()}
 	}
+	defer s.disk.changed()
 	if err := durable.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return nil, &ownError{err}
 	}

@@ -1,6 +1,7 @@
 package tinker
 
 import (
+	"container/list"
 	"context"
 	"crypto/sha256"
 	"time"
@@ -16,15 +17,21 @@ type future struct {
 	reply   tinker.Submitted
 	waits   func() string // for what; "" if it is computed. nil waits for nothing
 	done    chan struct{} // closed when there is a result
-	result  any           // encoded, or what becomes JSON
 	begun   chan struct{} // closed when it is acknowledged or refused
 	refused error
-	at      time.Time // when there was one
-	fetched time.Time // last
+	at      time.Time           // when there was one
+	session *session            // of stored
+	stored  func() (any, error) // reads the result from the log; nil if that has none
+
+	in      *results // which guards the rest
+	result  any      // encoded, or what becomes JSON; nil if it is not in memory
+	bytes   int64
+	place   *list.Element // nil if it is not in memory
+	fetched time.Time     // last
 }
 
 // kept is how long a result stays after a client has fetched it, because the answer may be lost, and unfetched how long
-// one stays that nobody fetches.
+// one stays that nobody fetches and no log has.
 const kept, unfetched = time.Hour, 24 * time.Hour
 
 // submit returns the answer to a call with an id of its own. begin is called for the first of several equal calls, and the
@@ -34,13 +41,7 @@ func (s *Server) submit(
 ) (*tinker.Submitted, error) {
 	reply.RequestID = id
 	f := newFuture(owner, id, sha256.Sum256(body), reply)
-	s.mu.Lock()
-	known := s.futures[id]
-	if known == nil {
-		s.futures[id] = f
-	}
-	s.mu.Unlock()
-	if known != nil {
+	if known := s.results.add(f); known != nil {
 		if known.owner != owner || known.body != f.body {
 			return nil, conflict("request %s has come with another body before: a number stands for one request", id)
 		}
@@ -49,9 +50,7 @@ func (s *Server) submit(
 	}
 	defer close(f.begun)
 	if f.refused = begin(f); f.refused != nil {
-		s.mu.Lock()
-		delete(s.futures, id)
-		s.mu.Unlock()
+		s.results.drop(f)
 	}
 	return &f.reply, f.refused
 }
@@ -61,10 +60,11 @@ func newFuture(owner, id string, body [sha256.Size]byte, reply tinker.Submitted)
 }
 
 // acknowledged returns the future of a request that a service before this one has acknowledged.
-func (m *model) acknowledged(seq int32, body [sha256.Size]byte) *future {
+func (m *model) acknowledged(s *Server, seq int32, body [sha256.Size]byte) *future {
 	id := futureID(m.id, seq)
 	f := newFuture(m.session.owner, id, body, tinker.Submitted{RequestID: id, ModelID: m.id})
 	close(f.begun)
+	s.results.add(f)
 	return f
 }
 
@@ -83,7 +83,44 @@ func outcome(result any, err error) any {
 // finish gives the result, or the reason why there is none.
 func (f *future) finish(result any, err error) {
 	f.result, f.at = outcome(result, err), time.Now()
-	close(f.done)
+	f.bytes = futureBytes
+	if message, ok := f.result.(encoded); ok {
+		f.bytes += int64(len(message))
+	}
+	f.in.hold(f)
+}
+
+// resume gives a result that the log has.
+func (f *future) resume() {
+	f.at = time.Now()
+	f.in.hold(f)
+}
+
+// isDone reports whether there is a result.
+func (f *future) isDone() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// get returns the result for its client.
+func (f *future) get() (any, error) {
+	if result, ok := f.in.fetch(f); ok {
+		return result, nil
+	}
+	if f.stored == nil {
+		return nil, notKept(f.id)
+	}
+	return f.stored()
+}
+
+// notKept is about a result that was there.
+func notKept(id string) error {
+	return gone("there is no request %.300s: its result was fetched more than an hour ago, its session has ended, or it was a sample, "+
+		"which is not kept for long and not when the service begins anew: sample again", id)
 }
 
 // retrieve waits for a result.
@@ -92,15 +129,12 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	f := s.futures[in.RequestID]
-	s.mu.Unlock()
+	f := s.results.find(in.RequestID)
 	if f != nil {
 		<-f.begun
 	}
 	if f == nil || f.refused != nil {
-		return nil, gone("there is no request %.300s: its result was fetched more than an hour ago, or it was a sample, which is not kept "+
-			"when the service begins anew: sample again", in.RequestID)
+		return nil, notKept(in.RequestID)
 	}
 	if f.owner != Owner(ctx) {
 		return nil, missing("there is no request %.300s", in.RequestID)
@@ -109,10 +143,7 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	defer timer.Stop()
 	select {
 	case <-f.done:
-		s.mu.Lock()
-		f.fetched = time.Now()
-		s.mu.Unlock()
-		return f.result, nil
+		return f.get()
 	case <-timer.C:
 		again := &tinker.TryAgain{Type: "try_again", RequestID: in.RequestID, QueueState: "active"}
 		if wait, why := s.train.account.pause(f.owner); wait > 0 {
@@ -126,19 +157,11 @@ func (s *Server) retrieve(ctx context.Context, body []byte) (any, error) {
 	}
 }
 
-// forget drops the results that were fetched an hour ago and old snapshots, and ends the sessions of clients that say nothing.
+// forget drops old results and old snapshots, and ends the sessions of clients that say nothing.
 func (s *Server) forget(now time.Time) {
+	s.results.forget(now)
 	s.mu.Lock()
 	var ended []*session
-	for id, f := range s.futures {
-		select {
-		case <-f.done:
-			if !f.fetched.IsZero() && now.Sub(f.fetched) > kept || now.Sub(f.at) > unfetched {
-				delete(s.futures, id)
-			}
-		default:
-		}
-	}
 	for id, x := range s.sessions {
 		if now.Sub(x.seen) > silence && !x.damaged {
 			s.opts.Say("ends a session whose client has said nothing for " + silence.String())

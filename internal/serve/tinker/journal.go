@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -30,6 +31,7 @@ type journal struct {
 	changed bool            // the trainer is not as the last state is, or as it was opened if there is none
 	longest int64           // bytes of the log from which on results are moved to its end
 	moved   int64           // bytes that were moved last
+	size    atomic.Int64    // bytes on the disk, without the mutex
 }
 
 // Names in the directory of a model.
@@ -46,7 +48,7 @@ type record struct {
 	Call   string  `json:"call,omitempty"`    // of made and request: the path of the call
 	Slice  int     `json:"slice,omitempty"`   // of request: tokens that are computed at once, as the bits depend on the cut
 	Origin *origin `json:"origin,omitempty"`  // of made
-	Sum    []byte  `json:"sum,omitempty"`     // of result: SHA-256 of the body of its request
+	Sum    []byte  `json:"sum,omitempty"`     // SHA-256 of the body of the request: of result, and of a request that is not kept
 	Form   string  `json:"form,omitempty"`    // of result
 	NotRun bool    `json:"not_run,omitempty"` // of result: the request failed because another did not come
 	Until  int32   `json:"until,omitempty"`   // of gap: requests below it have failed, or have not come either
@@ -88,7 +90,10 @@ type origin struct {
 	Recipe recipe            `json:"recipe"`
 	Made   time.Time         `json:"made"`
 	About  map[string]string `json:"user_metadata,omitempty"`
+	Base   string            `json:"base_fingerprint,omitempty"`
 }
+
+func (m *model) origin() origin { return origin{m.recipe, m.made, m.about, m.base.Weights} }
 
 // note is what a state says beside the trainer's.
 type note struct {
@@ -118,7 +123,16 @@ const (
 // openJournal opens the journal of a directory, or begins one.
 func openJournal(dir string) (*journal, error) {
 	log, err := durable.OpenLog(filepath.Join(dir, logName))
-	return &journal{dir: dir, log: log, results: map[int32]int64{}, longest: longLog}, err
+	j := &journal{dir: dir, log: log, results: map[int32]int64{}, longest: longLog}
+	j.measure()
+	return j, err
+}
+
+// measure counts the bytes on the disk anew.
+func (j *journal) measure() {
+	if size, err := sizeOf(j.dir); err == nil {
+		j.size.Store(size)
+	}
 }
 
 // append adds a record, which is on the disk then, and returns its number.
@@ -131,6 +145,7 @@ func (j *journal) append(r *record) (int64, error) {
 		return 0, err
 	}
 	j.bytes += len(data)
+	j.size.Add(int64(len(data)))
 	return j.log.Append(data)
 }
 
@@ -153,6 +168,7 @@ func (j *journal) flush() error {
 		if _, err := j.log.Append(j.late[0]); err != nil {
 			return err
 		}
+		j.size.Add(int64(len(j.late[0])))
 		j.late = j.late[1:]
 	}
 	return nil
@@ -190,13 +206,49 @@ func (r *record) result() (any, error) {
 	return json.RawMessage(r.payload), nil
 }
 
+// logResult puts a result into the log, which has it from then on, or once there is room on the disk. The mutex is held.
+func (m *model) logResult(f *future, seq int32, result any, notRun bool) error {
+	f.session, f.stored = m.session, func() (any, error) { return m.stored(seq) }
+	return m.journal.result(f, seq, result, notRun)
+}
+
+// stored reads a result from the log.
+func (m *model) stored(seq int32) (any, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.journal
+	number, ok := j.results[seq]
+	if !ok || m.session.hasEnded() { // and its log with it
+		return nil, notKept(futureID(m.id, seq))
+	}
+	data, err := j.record(number)
+	if err != nil {
+		return nil, &ownError{err}
+	}
+	r, err := decodeRecord(data)
+	if err != nil {
+		return nil, &ownError{fmt.Errorf("%s: record %d: %w", j.log.Dir(), number, err)}
+	}
+	return r.result()
+}
+
+// record reads a record, also one that waits for the disk.
+func (j *journal) record(number int64) ([]byte, error) {
+	if late := number - j.log.Next(); late >= 0 && late < int64(len(j.late)) {
+		return j.late[late], nil
+	}
+	index := durable.IndexLog(j.log.Dir())
+	data, err := index.Read(number)
+	return data, errors.Join(err, index.Close())
+}
+
 // keep puts a result into the log, before the client can have it.
 func (m *model) keep(s *Server, f *future, seq int32, result any) {
 	if err := failComputed.Hit(""); err != nil {
 		s.opts.Say(err.Error())
 	}
 	m.mu.Lock()
-	err := m.journal.result(f, seq, result, false)
+	err := m.logResult(f, seq, result, false)
 	m.idle = time.Now()
 	m.mu.Unlock()
 	if err != nil {
@@ -204,20 +256,19 @@ func (m *model) keep(s *Server, f *future, seq int32, result any) {
 	}
 }
 
-// isDue reports whether a state is to be cut. None is cut while there is a gradient, which the next step uses soon.
+// isDue reports whether a state is to be cut. Only a long log is reason enough to write a gradient, too, which the next step
+// uses soon.
 func (m *model) isDue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.isWhole() && (m.journal.steps >= stateSteps || m.journal.bytes >= stateBytes)
+	isWhole := !m.pending && m.spoilt == ""
+	return isWhole && m.journal.steps >= stateSteps || m.journal.bytes >= stateBytes
 }
-
-// isWhole reports whether the trainer has no gradient, nor one that is lacking.
-func (m *model) isWhole() bool { return !m.pending && m.spoilt == "" }
 
 // cut writes the state of a model as a whole, and trims its log to what the state and the results in it do not need.
 // Only the loop of the model calls it.
 func (m *model) cut(ctx context.Context, s *Server) error {
-	n := &note{Origin: origin{m.recipe, m.made, m.about}, Pending: m.pending, Spoilt: m.spoilt}
+	n := &note{Origin: m.origin(), Pending: m.pending, Spoilt: m.spoilt}
 	m.mu.Lock()
 	j := m.journal
 	err := j.flush()
@@ -254,6 +305,7 @@ func (m *model) cut(ctx context.Context, s *Server) error {
 		keep = min(keep, number)
 	}
 	m.mu.Unlock()
+	defer j.measure()
 	return errors.Join(err, j.log.Trim(keep), failTrimmed.Hit(j.dir))
 }
 
@@ -263,15 +315,13 @@ func (m *model) forgetResults(s *Server) (fetched []int32) {
 	all := slices.Collect(maps.Keys(m.journal.results))
 	m.mu.Unlock()
 	gone := map[int32]bool{}
-	s.mu.Lock()
 	for _, seq := range all {
-		if f := s.futures[futureID(m.id, seq)]; f == nil {
+		if isThere, isFetched := s.results.state(futureID(m.id, seq)); !isThere {
 			gone[seq] = true
-		} else if !f.fetched.IsZero() {
+		} else if isFetched {
 			fetched = append(fetched, seq)
 		}
 	}
-	s.mu.Unlock()
 	m.mu.Lock()
 	maps.DeleteFunc(m.journal.results, func(seq int32, _ int64) bool { return gone[seq] })
 	m.mu.Unlock()

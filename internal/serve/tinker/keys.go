@@ -105,15 +105,6 @@ func editKeys(ctx context.Context, dir string, edit func([]Key) ([]Key, error)) 
 	return durable.WriteSecret(filepath.Join(dir, keysName), append(data, '\n'))
 }
 
-// DiskUsed returns the bytes of the checkpoints of each key.
-func DiskUsed(dir string) map[string]int64 {
-	used := map[string]int64{}
-	for _, c := range newStore(dir, nil).all() {
-		used[c.Owner] += c.Bytes
-	}
-	return used
-}
-
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
@@ -230,33 +221,6 @@ func (s *Server) Secret() string {
 	return r.keys[0].Hash
 }
 
-// fits returns an error if a checkpoint of so many bytes is more than the disk of its owner's key.
-func (s *store) fits(c *checkpoint) error {
-	limit := s.limits(c.Owner).Disk
-	if limit == 0 {
-		return nil
-	}
-	used := c.Bytes
-	for _, other := range s.all() {
-		if other.Owner == c.Owner && other.path != c.path {
-			used += other.Bytes
-		}
-	}
-	if used > limit {
-		return &fullError{fmt.Sprintf(
-			"the checkpoints of the key %s would take %.3f GiB, and it may have %.3f: delete some, end sessions, or save with ttl_seconds",
-			c.Owner, gib(used), gib(limit))}
-	}
-	return nil
-}
-
-func gib(n int64) float64 { return float64(n) / (1 << 30) }
-
-// fullError says that a key has no room on the disk.
-type fullError struct{ text string }
-
-func (e *fullError) Error() string { return e.text }
-
 // hasRoom returns an error if a key has as many models in memory as it may.
 func (k Key) hasRoom(models map[string]*model) error {
 	n := 0
@@ -267,7 +231,7 @@ func (k Key) hasRoom(models map[string]*model) error {
 	}
 	if k.Models > 0 && n >= k.Models {
 		return &problem{status: http.StatusForbidden, text: fmt.Sprintf(
-			"the key %s has %d models in memory, and may have no more: end a session, such as by ServiceClient.close()", k.Name, n)}
+			"the key %s has %d of %d models in its sessions: end a session, such as by ServiceClient.close()", k.Name, n, k.Models)}
 	}
 	return nil
 }

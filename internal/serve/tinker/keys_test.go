@@ -146,12 +146,13 @@ func TestLimitsOfKeys(t *testing.T) {
 	c := serve(t, func(o *Options) { o.Dir = dir })
 	bob := c.as(add(t, dir, Key{Name: "bob"}))
 	bob.save(bob.model(0), 1, "save_weights", "one", nil)
-	ann := c.as(add(t, dir, Key{Name: "ann", Models: 1, Disk: 7 * DiskUsed(dir)["bob"] / 2}))
+	one := bob.got("GET", "checkpoints", nil)["checkpoints"].([]any)[0].(map[string]any)["size_bytes"].(float64)
+	ann := c.as(add(t, dir, Key{Name: "ann", Models: 1, Disk: int64(7*one/2) + 10<<10}))
 	id := ann.model(0)
 	status, out := ann.do("POST", "create_model", object{
 		"session_id": ann.session, "model_seq_id": 1, "base_model": "tiny", "lora_config": object{"rank": 2}})
 	if status != http.StatusForbidden || out["detail"] !=
-		"the key ann has 1 models in memory, and may have no more: end a session, such as by ServiceClient.close()" {
+		"the key ann has 1 of 1 models in its sessions: end a session, such as by ServiceClient.close()" {
 		t.Errorf("%d, %v", status, out)
 	}
 	var failed string
@@ -160,7 +161,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		_, failed = ann.result(ann.call("save_weights", object{
 			"model_id": id, "seq_id": n + 1, "path": fmt.Sprint("c", n), "type": "save_weights"}))
 	}
-	if !strings.HasPrefix(failed, "the checkpoints of the key ann would take 0.000 GiB") || n != 4 {
+	if !strings.HasPrefix(failed, "the disk of the key ann is full: it has ") || n != 4 {
 		t.Errorf("after %d: %s", n, failed)
 	}
 	left := names(ann.got("GET", "checkpoints", nil), "checkpoints", "checkpoint_id")
@@ -172,6 +173,54 @@ func TestLimitsOfKeys(t *testing.T) {
 	if status, out := ann.do("POST", "copy_weights", object{"source_path": source}); status != http.StatusForbidden {
 		t.Errorf("%d, %v", status, out)
 	}
+}
+
+// What a model keeps for a restart counts for the disk of its key. A request beyond that fails for good, with its number, also
+// after a restart, and the next step drops the gradient that lacks it.
+func TestJournalsCountForTheDisk(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir = dir })
+	ann := c.as(add(t, dir, Key{Name: "ann", Disk: 100 << 10}))
+	id := ann.model(0)
+	wide := slices.Repeat([][]int32{first}, 200)
+	var full object
+	failed, seq := "", int32(0)
+	for failed == "" && seq < 100 {
+		seq++
+		full = ann.send(request(id, seq, "cross_entropy", wide...))
+		_, failed = ann.result(full)
+	}
+	if !strings.HasPrefix(failed, "the disk of the key ann is full: it has ") || seq < 2 {
+		t.Fatalf("seq_id %d: %q", seq, failed)
+	}
+	if used := DiskUsed(dir)["ann"]; used > 100<<10 || used < 50<<10 {
+		t.Errorf("%d bytes are in use", used)
+	}
+	status, out := ann.do("POST", "create_model", object{
+		"session_id": ann.session, "model_seq_id": 1, "base_model": "tiny", "lora_config": object{"rank": 2},
+		"user_metadata": object{"x": strings.Repeat("x", 100<<10)}})
+	if status != http.StatusForbidden {
+		t.Errorf("a new model: %d, %v", status, out)
+	}
+	c.session = ann.session
+	next := c.again(nil)
+	next.key = ann.key
+	if _, again := next.result(full); again != failed {
+		t.Errorf("after a restart: %q", again)
+	}
+	body := request(id, seq, "cross_entropy", wide...).Encode()
+	if status, out := next.post("forward_backward", "application/x-protobuf", body); status != http.StatusOK {
+		t.Errorf("the same request again: %d, %s", status, out)
+	}
+	if _, failed := next.result(next.step(id, seq+1)); !strings.Contains(failed, "the gradient is not whole") {
+		t.Errorf("the step: %q", failed)
+	}
+	if err := RemoveKey(t.Context(), dir, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	next.key = add(t, dir, Key{Name: "ann", Disk: 1 << 30})
+	next.output(next.send(request(id, seq+2, "cross_entropy", first)))
+	next.must(next.step(id, seq+3))
 }
 
 // A key that has used its tokens is told so: its training waits, and its samples are to be asked for again.

@@ -26,9 +26,10 @@ type model struct {
 	about   map[string]string // metadata of the client
 	making  *future           // the answer to who made it; nil once there is one
 	journal *journal
-	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next two
+	trainer engine.Trainer // nil while it is out of memory; the loop alone uses it, and the next three
 	spoilt  string         // why the gradient is not what the client wanted; "" if it is
 	pending bool           // there is a gradient that no step has used
+	stays   bool           // it could not leave memory, and waits for its next request
 	turn    *turn          // at computing; nil while others have theirs
 
 	inMemory atomic.Bool   // there is a trainer
@@ -42,6 +43,9 @@ type model struct {
 	idle  time.Time    // since when nothing of it runs
 	ended error        // why it takes no requests
 }
+
+// String says which model it is.
+func (m *model) String() string { return m.id }
 
 // recipe is how an adapter was made. Checkpoints have it.
 type recipe struct {
@@ -72,6 +76,19 @@ func (s *catalog) baseOf(name string) (*Base, error) {
 	}
 	return nil, bad("base_model %.200q is not served: this service has %s", name, strings.Join(slices.Sorted(maps.Keys(s.bases)), ", "))
 }
+
+// of returns the base of this name, whose weights must be those of which somebody has a fingerprint. what is trained on them.
+func (s *catalog) of(what fmt.Stringer, name, weights string) (*Base, error) {
+	b, err := s.baseOf(name)
+	if err == nil && weights != "" && b.Weights != "" && b.Weights != weights {
+		return nil, bad("%s is of another %s than the one that is served: its files are not the same; serve the model of then by this "+
+			"name (--model), and the one of now by another", what, name)
+	}
+	return b, err
+}
+
+// base returns the base of a checkpoint.
+func (s *catalog) base(c *checkpoint) (*Base, error) { return s.of(c.path, c.BaseModel, c.Weights) }
 
 func isTrue(v *bool) bool { return v == nil || *v }
 
@@ -256,6 +273,7 @@ func (s *Server) remove(m *model, because error) {
 	delete(s.models, m.id)
 	m.session.models--
 	s.mu.Unlock()
+	s.all.store.disk.end(m.journal)
 	if m.session.hasEnded() {
 		s.all.store.forgetSessions(m.id, s.opts.Say)
 		s.clear(m.session)

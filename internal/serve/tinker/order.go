@@ -2,6 +2,7 @@ package tinker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,7 +45,16 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", c.seq)
 	}
 	return s.submit(owner, futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
-		held := heldBy(owner, modelsOf(s))
+		r := &record{Kind: requested, Seq: c.seq, Call: name, payload: body}
+		if name == callPass { // others take little, and what they write says itself whether there is room
+			if err := s.all.store.fits(owner, int64(len(body))); err != nil {
+				if c, err = refuse(r, c, err); err != nil {
+					return err
+				}
+				r.Sum = f.body[:]
+			}
+		}
+		held, logged := heldBy(owner, modelsOf(s)), s.results.logged(owner)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
@@ -56,19 +66,61 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 			return missing("%s is gone: %v", m.id, m.ended)
 		case c.seq < m.next:
 			return conflict("seq_id %d of %s came too late, or its result is gone: the next is %d", c.seq, m.id, m.next)
+		case logged > maxLogged:
+			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf(
+				"this key has %d results that it may fetch: they go an hour after it has fetched them, or with their session", logged)}
 		case c.seq != m.next && held+len(body) > maxHeld:
 			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("requests of %d MiB of this key wait already", held>>20)}
 		case c.seq != m.next && s.waiting.Load()+int64(len(body)) > maxHeldByAll:
 			return &problem{status: http.StatusTooManyRequests, text: fmt.Sprintf("requests of %d MiB wait already", s.waiting.Load()>>20)}
 		}
 		c.slice = m.base.MicroTokens
-		number, err := m.journal.append(&record{Kind: requested, Seq: c.seq, Call: name, Slice: c.slice, payload: body})
+		r.Slice = c.slice
+		number, err := m.journal.append(r)
 		if err != nil {
 			return full(err)
 		}
-		m.take(s, &job{c, f, name, time.Now(), len(body), number})
+		m.take(s, &job{c, f, r.Call, time.Now(), len(r.payload) + futureBytes, number})
 		return nil
 	})
+}
+
+// refused is a request that is not kept: its key has no room on the disk. It has used its number, for good.
+type refused struct {
+	ModelID string `json:"model_id"`
+	SeqID   int32  `json:"seq_id"`
+	Reason  string `json:"reason"`
+	Spoils  bool   `json:"spoils"` // the client wants to step what it would have added to the gradient
+}
+
+// refuse returns a call that takes the place of another one, in its record, too.
+func refuse(r *record, c *call, reason error) (*call, error) {
+	body, err := json.Marshal(refused{c.model, c.seq, reason.Error(), c.redo != nil})
+	if err != nil {
+		return nil, err
+	}
+	r.Call, r.payload = callRefuse, body
+	return refusedCall(body)
+}
+
+// refusedCall reads what refuse has written.
+func refusedCall(body []byte) (*call, error) {
+	var in refused
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, err
+	}
+	c := &call{model: in.ModelID, seq: in.SeqID}
+	c.run = func(_ context.Context, m *model) (any, error) {
+		if in.Spoils {
+			m.spoil(in.SeqID, in.Reason)
+		}
+		return nil, errors.New(in.Reason)
+	}
+	c.redo = func(ctx context.Context, m *model, _ *tinker.Failed) error {
+		_, _ = c.run(ctx, m) // the error is its result
+		return nil
+	}
+	return c, nil
 }
 
 // take holds a request until it runs. The mutex is held.
@@ -154,6 +206,7 @@ func (m *model) run(ctx context.Context, s *Server, j *job) error {
 		}
 		return err
 	}
+	m.stays = false
 	result, err := j.call.run(ctx, m)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -176,11 +229,11 @@ func (m *model) run(ctx context.Context, s *Server, j *job) error {
 	return nil
 }
 
-// unused returns when the model is to leave memory; nil if it stays there: it is out, or has a gradient.
+// unused returns when the model is to leave memory; nil if it is out, or stays.
 func (m *model) unused(s *Server) <-chan time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.trainer == nil || !m.isWhole() {
+	if m.trainer == nil || m.stays {
 		return nil
 	}
 	return time.After(time.Until(m.idle.Add(s.opts.Idle)))
@@ -229,7 +282,7 @@ func (m *model) giveUp(s *Server) {
 		result := outcome(nil, fmt.Errorf(
 			"seq_id %d of %s has not come within %v, and %d waits for it: the client that numbers them has ended or lost it",
 			lost, m.id, s.opts.Gap, seq))
-		err = errors.Join(err, m.journal.result(j.f, seq, result, true))
+		err = errors.Join(err, m.logResult(j.f, seq, result, true))
 		j.f.finish(result, nil)
 		s.waiting.Add(-int64(j.bytes))
 		m.next = seq + 1

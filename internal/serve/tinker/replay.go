@@ -61,10 +61,11 @@ const (
 	callStep   = "optim_step"
 	callSave   = "save_weights"
 	callLoad   = "load_weights"
+	callRefuse = "refused"
 )
 
 // read reads the journal. For a replay it keeps the requests that the last state does not cover, and else the requests
-// without a result, and the results.
+// without a result. Of results it keeps that they are there, and for a replay how they failed.
 func (j *journal) read(forReplay bool) (*story, error) {
 	t := &story{requests: map[int32]*entry{}, results: map[int32]*entry{}, next: 1}
 	var err error
@@ -103,7 +104,8 @@ func (j *journal) read(forReplay bool) (*story, error) {
 			t.next = max(t.next, rec.Seq+1)
 			if !forReplay {
 				delete(t.requests, rec.Seq)
-			} else if rec.Form != failed {
+			}
+			if !forReplay || rec.Form != failed {
 				rec.payload = nil
 			}
 			t.results[rec.Seq] = &entry{*rec, number}

@@ -23,7 +23,7 @@ var leftOut = map[string]string{
 	"DELETE auth/apikey/me":      "`trinity keys remove NAME` on the machine of the service removes a key",
 	"GET audit":                  "the service keeps no audit log",
 	"GET billing/usage/events":   "the service bills nothing",
-	"POST cancel_future":         "a result that nobody fetches goes after a day",
+	"POST cancel_future":         "a result that nobody fetches goes with its session, a sample after a day",
 	"POST unload_model":          "a model ends with its session",
 	"POST join_sampling_session": "a copy of a sampling client draws its number itself",
 

@@ -197,9 +197,10 @@ func TestArchives(t *testing.T) {
 	id := c.model(0)
 	c.save(id, 1, "save_weights", "one", nil)
 	at := c.url + "/api/v1/training_runs/" + id + "/checkpoints/weights/one/archive"
-	get := func(url, key string) *http.Response {
+	get := func(url, key string, proto ...string) *http.Response {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		r.Header.Set("X-API-Key", key)
+		r.Header["X-Forwarded-Proto"] = proto
 		stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		resp, err := stay.Do(r)
 		if err != nil {
@@ -234,6 +235,13 @@ func TestArchives(t *testing.T) {
 	for _, want := range []string{"adapter_config.json", "adapter_model.safetensors", madeName} {
 		if !slices.Contains(files, want) {
 			t.Errorf("the archive has %v", files)
+		}
+	}
+	for proto, want := range map[string]string{
+		"https": "https://", "HTTPS, http": "https://", "http": "http://", "http, https": "http://", "javascript:": "http://", "": "http://",
+	} {
+		if got := get(at, "tml-secret", proto).Header.Get("Location"); !strings.HasPrefix(got, want+strings.TrimPrefix(c.url, "http://")+archivePath) {
+			t.Errorf("behind a proxy that says %q: %s", proto, got)
 		}
 	}
 	for _, wrong := range []string{link + "x", strings.Replace(link, "expires=", "expires=9", 1), strings.Replace(link, "/one?", "/two?", 1)} {

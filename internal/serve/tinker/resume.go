@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -46,6 +47,7 @@ type keptSampler struct {
 	BaseModel string `json:"base_model"`
 	Path      string `json:"path,omitempty"`
 	Model     string `json:"model,omitempty"`
+	Base      string `json:"base_fingerprint,omitempty"`
 }
 
 func (s *store) keepSession(x *session) error {
@@ -53,7 +55,7 @@ func (s *store) keepSession(x *session) error {
 }
 
 func (s *store) keepSampler(x *sampler) error {
-	return writeKept(s.samplerFile(x), keptSampler{x.base.Name, x.path, x.model})
+	return writeKept(s.samplerFile(x), keptSampler{x.base.Name, x.path, x.model, x.base.Weights})
 }
 
 // samplerFile returns the file that says that a sampling session is there.
@@ -108,6 +110,10 @@ func (s *Server) clear(x *session) {
 
 // begin begins the journal of a new model, and takes it among the others.
 func (s *Server) begin(m *model, call string, body []byte) error {
+	from := m.origin()
+	if err := s.all.store.fits(m.session.owner, int64(len(body))); err != nil {
+		return &problem{status: http.StatusForbidden, text: err.Error()}
+	}
 	s.mu.Lock()
 	err := s.keys.limits(m.session.owner).hasRoom(s.models)
 	if s.models[m.id] != nil { // its answer was fetched more than an hour ago
@@ -123,7 +129,7 @@ func (s *Server) begin(m *model, call string, body []byte) error {
 	}
 	j, err := openJournal(s.all.store.modelDir(m.id))
 	if err == nil {
-		if _, err = j.append(&record{Kind: made, Call: call, Origin: &origin{m.recipe, m.made, m.about}, payload: body}); err != nil {
+		if _, err = j.append(&record{Kind: made, Call: call, Origin: &from, payload: body}); err != nil {
 			err = errors.Join(err, j.log.Close())
 		}
 	}
@@ -134,6 +140,7 @@ func (s *Server) begin(m *model, call string, body []byte) error {
 		s.mu.Unlock()
 		return full(err)
 	}
+	s.all.store.disk.begin(j, m.session.owner)
 	m.mu.Lock()
 	m.journal = j
 	m.mu.Unlock()
@@ -225,6 +232,9 @@ func (r *resuming) sampler(x *session, path string) error {
 	}
 	number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), samplerName), ".json")
 	id := x.id + ":sample:" + number
+	if _, err := r.server.all.of(x, kept.BaseModel, kept.Base); err != nil {
+		return err
+	}
 	sampler, err := r.server.all.samplerFor(x.owner, id, kept.BaseModel, kept.Path)
 	if err != nil {
 		return err
@@ -264,7 +274,7 @@ func (r *resuming) model(x *session, id, dir string) error {
 		id: id, session: x, made: o.Made, about: o.About, recipe: o.Recipe, journal: j,
 		wake: make(chan struct{}, 1), out: make(chan struct{}, 1), next: t.next, held: map[int32]*job{}, idle: o.Made,
 	}
-	if m.base, err = r.server.all.baseOf(m.recipe.BaseModel); err != nil {
+	if m.base, err = r.server.all.of(m, o.Recipe.BaseModel, o.Base); err != nil {
 		return errors.Join(err, j.log.Close())
 	}
 	if err := r.futures(m, t); err != nil {
@@ -275,6 +285,7 @@ func (r *resuming) model(x *session, id, dir string) error {
 		return j.log.Close()
 	}
 	r.server.models[id] = m
+	r.server.all.store.disk.begin(j, x.owner)
 	x.models++
 	r.server.resumed = append(r.server.resumed, func(ctx context.Context) { r.server.hold(ctx, m) })
 	return nil
@@ -291,16 +302,13 @@ func (r *resuming) futures(m *model, t *story) error {
 	for seq, e := range t.results {
 		var sum [sha256.Size]byte
 		copy(sum[:], e.Sum)
-		f := m.acknowledged(seq, sum)
-		result, err := e.result()
-		if err != nil {
-			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
-		}
-		f.finish(result, nil)
+		f := m.acknowledged(r.server, seq, sum)
+		f.session, f.stored = m.session, func() (any, error) { return m.stored(seq) }
+		f.resume()
 		if hasFetched[seq] {
 			f.fetched = f.at // it may go in an hour
 		}
-		r.server.futures[f.id], m.journal.results[seq] = f, e.number
+		m.journal.results[seq] = e.number
 	}
 	for seq, e := range t.requests {
 		c, err := r.server.calls.read(e.Call, e.payload)
@@ -308,13 +316,15 @@ func (r *resuming) futures(m *model, t *story) error {
 			return fmt.Errorf("%s: record %d: %w", m.journal.log.Dir(), e.number, err)
 		}
 		c.slice = e.Slice
-		f := m.acknowledged(seq, sha256.Sum256(e.payload))
-		r.server.futures[f.id] = f
-		m.take(r.server, &job{c, f, e.Call, time.Now(), len(e.payload), e.number})
+		sum := sha256.Sum256(e.payload)
+		if e.Sum != nil { // of a request that is not kept
+			sum = [sha256.Size]byte(e.Sum)
+		}
+		f := m.acknowledged(r.server, seq, sum)
+		m.take(r.server, &job{c, f, e.Call, time.Now(), len(e.payload) + futureBytes, e.number})
 	}
 	if t.made != nil && t.results[0] == nil {
-		m.making = m.acknowledged(0, sha256.Sum256(t.made.payload))
-		r.server.futures[m.making.id] = m.making
+		m.making = m.acknowledged(r.server, 0, sha256.Sum256(t.made.payload))
 	}
 	return nil
 }

@@ -72,15 +72,13 @@ func (m *model) makeRoom(s *Server) (asked int) {
 	return asked
 }
 
-// goOut takes a model out of memory, unless it has a gradient, which its next step uses soon.
+// goOut takes a model out of memory, with the gradient that no step has used. One that cannot leave stays until its next request.
 func (m *model) goOut(ctx context.Context, s *Server) {
-	if m.trainer == nil || !m.isWhole() {
+	if m.trainer == nil || m.stays {
 		return
 	}
 	if err := s.alone(ctx, m, func() error { return m.leave(ctx, s) }); err != nil && ctx.Err() == nil {
-		s.opts.Say(m.id + " stays in memory: " + err.Error())
-		m.mu.Lock()
-		m.idle = time.Now()
-		m.mu.Unlock()
+		s.opts.Say(m.id + " stays in memory until its next request: " + err.Error())
+		m.stays = true
 	}
 }

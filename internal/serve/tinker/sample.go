@@ -63,7 +63,7 @@ func (s *catalog) samplerFor(owner, id, baseModel, path string) (*sampler, error
 	if baseModel != "" && baseModel != c.BaseModel {
 		return nil, bad("%s is of %s, and not of %.200q", c.path, c.BaseModel, baseModel)
 	}
-	b, err := s.baseOf(c.BaseModel)
+	b, err := s.base(c)
 	if err != nil {
 		return nil, err
 	}

@@ -2,128 +2,71 @@ package tinker
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 )
 
-// account divides what the service computes by tokens: over keys, and over what a key has, such as its models. Training and
-// sampling share it. Who has had the least comes next, a slice at a time. So a newcomer waits for one slice at most; a round
-// of deficit round robin may have several.
-type account struct {
-	mu      sync.Mutex
-	now     func() time.Time
-	after   func(time.Duration, func())
-	perHour func(key string) int64 // tokens; 0 bounds nothing
-	keys    share                  // parts are keys, and their parts models and samplers
-	budgets map[string]*budget
-	turns   int64 // that were asked for and given
-	used    map[string]map[work]int64
-}
-
-func newAccount(perHour func(key string) int64) *account {
-	after := func(d time.Duration, do func()) { time.AfterFunc(d, do) }
-	return &account{now: time.Now, after: after, perHour: perHour, budgets: map[string]*budget{}, used: map[string]map[work]int64{}}
-}
-
-// share is what somebody has had, in tokens, and how it is divided over its parts.
+// share is what somebody has had at a queue, in tokens, and how it is divided over its parts. The part that has had the least
+// comes next, a slice at a time. Who has been away has no credit: it counts as having had what the others have.
 type share struct {
-	had    int64
-	served int64 // its last turn, which decides between two that have had as much
-	busy   int   // turns that it waits for, or has
-	parts  map[string]*share
-	floor  int64 // the least that a busy part has had
+	had     int64
+	level   int64 // what the part had had that got the last turn: none that comes counts as having had less
+	served  int64 // its last turn, which decides between two that have had as much
+	busy    int   // turns that it waits for, or has
+	running int   // turns that it has
+	parts   map[string]*share
 }
 
-// A part that comes has had at most maxDebt tokens more than the others, which it waits for, and at most maxCredit less, as one
-// has that was away for a moment. maxParts bounds the parts that are remembered while they do nothing.
-const maxDebt, maxCredit, maxParts = 16 << 10, 4 << 10, 1024
+// A part that comes has had at most maxDebt tokens more than the others, which it waits for. maxParts bounds the parts that
+// are remembered while they do nothing.
+const maxDebt, maxParts = 16 << 10, 1024
 
-// join counts a turn of a part.
-func (s *share) join(name string) *share {
-	s.rise()
+// part returns a part, which it makes if there is none.
+func (s *share) part(name string) *share {
+	if p := s.parts[name]; p != nil {
+		return p
+	}
 	if s.parts == nil {
 		s.parts = map[string]*share{}
 	}
-	p := s.parts[name]
-	if p == nil {
-		if len(s.parts) > maxParts {
-			for other, x := range s.parts {
-				if x.busy == 0 {
-					delete(s.parts, other)
-				}
+	if len(s.parts) > maxParts {
+		for other, x := range s.parts {
+			if x.busy == 0 {
+				delete(s.parts, other)
 			}
 		}
-		p = &share{}
-		s.parts[name] = p
 	}
-	if p.busy == 0 {
-		p.had = min(max(p.had, s.floor-maxCredit), s.floor+maxDebt)
-	}
-	p.busy++
+	p := &share{had: s.level}
+	s.parts[name] = p
 	return p
 }
 
-// rise lifts the floor to the least that a busy part has had.
-func (s *share) rise() {
-	least, isBusy := int64(0), false
-	for _, p := range s.parts {
-		if p.busy > 0 && (!isBusy || p.had < least) {
-			least, isBusy = p.had, true
-		}
+// join counts a turn of a part.
+func (s *share) join(name string) *share {
+	p := s.part(name)
+	if p.busy == 0 {
+		p.had = min(p.had, s.level+maxDebt)
 	}
-	if isBusy {
-		s.floor = max(s.floor, least)
-	}
-}
-
-// budget is what is left of a key's tokens of an hour. It fills steadily.
-type budget struct {
-	left float64
-	at   time.Time
-}
-
-// paused returns how long a key that has used its tokens must wait. The mutex is held.
-func (a *account) paused(key string) time.Duration {
-	limit := float64(a.perHour(key))
-	if limit <= 0 {
-		return 0
-	}
-	now := a.now()
-	b := a.budgets[key]
-	if b == nil {
-		b = &budget{limit, now}
-		a.budgets[key] = b
-	}
-	b.left = min(limit, b.left+limit*now.Sub(b.at).Hours())
-	b.at = now
-	if b.left > 0 {
-		return 0
-	}
-	return time.Duration((1 - b.left) / limit * float64(time.Hour))
-}
-
-// pause returns how long a key that has used its tokens must wait, and says so.
-func (a *account) pause(key string) (wait time.Duration, why string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if wait = a.paused(key); wait > 0 {
-		why = fmt.Sprintf("the key %s has used its %d tokens of an hour: more in %v", key, a.perHour(key), wait.Round(time.Second)+time.Second)
-	}
-	return wait, why
+	p.busy++
+	return p
 }
 
 // queue gives turns at something that has room for so many units at once.
 type queue struct {
 	account *account
 	room    int
+	slice   int64 // tokens of the longest slice
 	free    int
+	keys    share // parts are keys, and their parts models or samplers
 	lanes   []*lane
 	isTimed bool // a timer will look at keys that are paused
 }
 
-func newQueue(a *account, room int) *queue { return &queue{account: a, room: room, free: room} }
+func newQueue(a *account, room, slice int) *queue {
+	q := &queue{account: a, room: room, free: room, slice: int64(slice)}
+	a.queues = append(a.queues, q)
+	return q
+}
 
 // who is a part of a key that takes turns.
 type who struct {
@@ -144,6 +87,7 @@ type turn struct {
 
 	units   int
 	came    int64
+	isFirst bool          // its part neither waited for a turn nor had one
 	given   chan struct{} // closed when it is
 	isGiven bool
 	spent   int // tokens that were charged
@@ -153,8 +97,9 @@ type turn struct {
 func (q *queue) ask(key, part string, units int) *turn {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
-	k := q.account.keys.join(key)
+	k := q.keys.join(key)
 	t := &turn{q: q, who: who{key, k, k.join(part)}, units: min(units, q.room)}
+	t.isFirst = t.part.busy == 1
 	q.put(t)
 	return t
 }
@@ -194,30 +139,52 @@ func (q *queue) take(lane, at int) {
 // give gives turns while there is room. The mutex is held.
 func (q *queue) give() {
 	for len(q.lanes) > 0 {
-		next, wait := -1, time.Duration(0)
-		for i, l := range q.lanes {
-			if d := q.account.paused(l.keyName); d > 0 {
-				if wait == 0 || d < wait {
-					wait = d
-				}
-			} else if next < 0 || l.turns[0].before(q.lanes[next].turns[0]) {
-				next = i
-			}
-		}
-		if next < 0 && !q.isTimed {
+		next, wait := q.next()
+		if next == nil && !q.isTimed {
 			q.isTimed = true
 			q.account.after(wait, q.look)
 		}
-		if next < 0 || q.lanes[next].turns[0].units > q.free {
+		if next == nil || next.units > q.free {
 			return
 		}
-		t := q.lanes[next].turns[0]
-		q.take(next, 0)
-		q.free -= t.units
+		q.take(q.laneOf(next), 0)
+		q.free -= next.units
 		q.account.turns++
-		t.key.served, t.part.served, t.isGiven = q.account.turns, q.account.turns, true
-		close(t.given)
+		for _, x := range []struct{ all, one *share }{{&q.keys, next.key}, {next.key, next.part}} {
+			if !x.one.leads(x.all, next, q.slice) {
+				x.all.level = x.one.had
+			}
+			x.one.served = q.account.turns
+			x.one.running++
+		}
+		next.isGiven = true
+		close(next.given)
 	}
+}
+
+// next returns the turn that comes next: that of the key, and then of its part, that has had the least. If all keys are paused
+// it returns nil, and for how long.
+func (q *queue) next() (next *turn, wait time.Duration) {
+	best := map[*share]*turn{}
+	for _, l := range q.lanes {
+		if d := q.account.paused(l.keyName); d > 0 {
+			if wait == 0 || d < wait {
+				wait = d
+			}
+			continue
+		}
+		l.key.had, l.part.had = max(l.key.had, q.keys.level), max(l.part.had, l.key.level) // who was paused has no credit
+		t := l.turns[0]
+		if other := best[t.key]; other == nil || t.before(other, t.key, t.part, other.part) {
+			best[t.key] = t
+		}
+	}
+	for _, t := range best {
+		if next == nil || t.before(next, &q.keys, t.key, next.key) {
+			next = t
+		}
+	}
+	return next, wait
 }
 
 // look gives turns to keys that were paused.
@@ -228,15 +195,20 @@ func (q *queue) look() {
 	q.give()
 }
 
-// before reports whether a turn comes before another one.
-func (t *turn) before(other *turn) bool {
-	a, b := t.key, other.key
-	if a == b {
-		a, b = t.part, other.part
-	}
+// leads reports whether a part comes before all others: its turn is a first one, and it has had a slice more than another at most.
+// So a short request of it waits for the slice that is computed, and not for those of all others.
+func (s *share) leads(all *share, t *turn, slice int64) bool {
+	return t.isFirst && s.running == 0 && s.had-all.level <= slice
+}
+
+// before reports whether a turn comes before another one, of two parts of all.
+func (t *turn) before(other *turn, all, a, b *share) bool {
+	aLeads, bLeads := a.leads(all, t, t.q.slice), b.leads(all, other, t.q.slice)
 	switch {
-	case a == b:
+	case a == b || aLeads && bLeads:
 		return t.came < other.came
+	case aLeads != bLeads:
+		return aLeads
 	case a.had != b.had:
 		return a.had < b.had
 	case a.served != b.served:
@@ -268,8 +240,10 @@ func (t *turn) charge(tokens int) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	t.spent += tokens
-	t.key.had += int64(tokens)
 	t.part.had += int64(tokens)
+	for _, each := range q.account.queues {
+		each.keys.part(t.keyName).had += int64(tokens)
+	}
 	if q.account.paused(t.keyName); q.account.budgets[t.keyName] != nil {
 		q.account.budgets[t.keyName].left -= float64(tokens)
 	}
@@ -279,9 +253,17 @@ func (t *turn) charge(tokens int) {
 func (t *turn) again() {
 	t.q.account.mu.Lock()
 	defer t.q.account.mu.Unlock()
-	t.q.free += t.units
-	t.isGiven = false
+	t.stop()
+	t.isFirst = false
 	t.q.put(t)
+}
+
+// stop gives back the room of a turn. The mutex is held.
+func (t *turn) stop() {
+	t.isGiven = false
+	t.q.free += t.units
+	t.key.running--
+	t.part.running--
 }
 
 // yield lets others have theirs between two slices.
@@ -296,8 +278,7 @@ func (t *turn) leave() {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	if t.isGiven {
-		t.isGiven = false
-		q.free += t.units
+		t.stop()
 	} else {
 		in, at := q.laneOf(t), -1
 		if in >= 0 {

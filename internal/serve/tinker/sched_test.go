@@ -3,6 +3,7 @@ package tinker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func newBench(perHour int64) *bench {
 	})
 	a.now = func() time.Time { return b.now }
 	a.after = func(time.Duration, func()) {}
-	b.q = newQueue(a, 1)
+	b.q = newQueue(a, 1, 2048)
 	return b
 }
 
@@ -46,14 +47,18 @@ func (t *turn) isOn() bool {
 	}
 }
 
+func (b *bench) ask(workers []*worker) {
+	for _, w := range workers {
+		if w.turn == nil {
+			w.turn = b.q.ask(w.key, w.part, 1)
+		}
+	}
+}
+
 // run gives workers slices until so many tokens are computed.
 func (b *bench) run(until int, workers ...*worker) {
 	for b.done < until {
-		for _, w := range workers {
-			if w.turn == nil {
-				w.turn = b.q.ask(w.key, w.part, 1)
-			}
-		}
+		b.ask(workers)
 		for _, w := range workers {
 			if w.turn == nil || !w.turn.isOn() {
 				continue
@@ -99,7 +104,7 @@ func TestKeysShareAlike(t *testing.T) {
 func TestSamplingSharesTheAccount(t *testing.T) {
 	b := newBench(0)
 	ann, bob := &worker{key: "ann", part: "1", slice: between(1, 500, 500)}, &worker{key: "bob", part: "1", slice: between(2, 300, 700)}
-	sampler, sampled := newQueue(b.q.account, 4), 0
+	sampler, sampled := newQueue(b.q.account, 4, 2048), 0
 	for until := 1000; until < 300_000; until += 1000 {
 		b.run(until, ann, bob)
 		x := sampler.ask("ann", "sampler", 2)
@@ -152,6 +157,99 @@ func TestANewcomerWaitsForOneSlice(t *testing.T) {
 	}
 }
 
+// waits returns how many slices of others a request of one short slice waits for, while workers are busy and one of them computes.
+func (b *bench) waits(key, part string, workers ...*worker) (slices int) {
+	b.run(b.done+1, workers...)
+	came := b.q.ask(key, part, 1)
+	for ; !came.isOn() && slices < 100; slices++ {
+		for _, w := range workers {
+			if w.turn.isOn() {
+				n := w.slice()
+				w.turn.charge(n)
+				w.had, b.done = w.had+n, b.done+n
+				w.turn.again()
+				break
+			}
+		}
+	}
+	came.charge(10)
+	came.leave()
+	return slices
+}
+
+// A request of one datum waits for one slice of others, whether its key is new, is one of five that are busy, or is the only one.
+func TestAShortRequestWaitsForOneSlice(t *testing.T) {
+	for name, keys := range map[string][]string{"five keys": {"ann", "bob", "carl", "dora", "emil"}, "models of a key": {"ann", "ann", "ann"}} {
+		b := newBench(0)
+		var workers []*worker
+		for i, key := range keys {
+			workers = append(workers, &worker{key: key, part: fmt.Sprint(i), slice: between(uint64(i), 2048, 2048)})
+		}
+		for i := range 40 {
+			b.run(b.done+9_000, workers...)
+			for _, of := range []string{"ann", "fred"} {
+				if n := b.waits(of, fmt.Sprintf("%s %d", of, i), workers...); n > 1 {
+					t.Fatalf("%s, time %d: a new model of %s waits for %d slices", name, i, of, n)
+				}
+				b.run(b.done+20_000, workers...)
+			}
+		}
+	}
+}
+
+// Those who send one request after another have no more than those who have sent all.
+func TestShortRequestsAddUp(t *testing.T) {
+	b := newBench(0)
+	busy := []*worker{
+		{key: "ann", part: "1", slice: between(1, 2048, 2048)}, {key: "bob", part: "1", slice: between(2, 2048, 2048)},
+		{key: "dora", part: "1", slice: between(4, 100, 2048)}, {key: "emil", part: "1", slice: between(5, 100, 2048)},
+	}
+	var carl *turn
+	had, models := 0, 0
+	for b.ask(busy); b.done < 400_000; {
+		if carl == nil { // a model of its own for each
+			models++
+			carl = b.q.ask("carl", fmt.Sprint(models), 1)
+		}
+		if carl.isOn() {
+			carl.charge(1000)
+			had, b.done = had+1000, b.done+1000
+			carl.leave()
+			carl = nil
+			continue
+		}
+		b.run(b.done+1, busy...)
+	}
+	for _, w := range busy {
+		if !near(w.had, had) {
+			t.Errorf("%s has had %d, carl %d", w.key, w.had, had)
+		}
+	}
+}
+
+// Who was away, who only samples, and who is paused has no credit: others wait for a slice or two of it.
+func TestNobodyHasCredit(t *testing.T) {
+	b := newBench(36_000)
+	slice := between(1, 2048, 2048)
+	ann, bob := &worker{key: "ann", part: "1", slice: slice}, &worker{key: "bob", part: "1", slice: slice}
+	carl, paused := &worker{key: "carl", part: "1", slice: slice}, &worker{key: "bounded", part: "1", slice: slice}
+	b.run(200_000, ann, bob, carl, paused)
+	b.stop(carl)
+	sampler := newQueue(b.q.account, 4, 2048)
+	long := sampler.ask("carl", "sampler", 1) // and it goes on for long
+	b.run(600_000, ann, bob, paused)
+	b.now = b.now.Add(time.Hour)
+	dora := &worker{key: "dora", part: "1", slice: slice}
+	ann.had, bob.had, carl.had, paused.had = 0, 0, 0, 0
+	b.run(b.done+20*2048, ann, bob, carl, paused, dora)
+	long.leave()
+	for _, w := range []*worker{carl, dora, paused} {
+		if w.had > min(ann.had, bob.had)+2*2048 {
+			t.Errorf("of 20 slices %s has had %d, and ann %d, bob %d", w.key, w.had/2048, ann.had/2048, bob.had/2048)
+		}
+	}
+}
+
 // A key that nobody competed with owes little when somebody comes.
 func TestOldUseIsForgotten(t *testing.T) {
 	b := newBench(0)
@@ -199,7 +297,7 @@ func TestTokensOfAnHour(t *testing.T) {
 
 // A request of several units waits for its room, and who gives up leaves none behind.
 func TestTurnsEnd(t *testing.T) {
-	q := newQueue(newAccount(func(string) int64 { return 0 }), 4)
+	q := newQueue(newAccount(func(string) int64 { return 0 }), 4, 2048)
 	one, all := q.ask("ann", "1", 1), q.ask("bob", "1", 100)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
@@ -216,7 +314,7 @@ func TestTurnsEnd(t *testing.T) {
 	one.leave()
 	all.leave()
 	all.leave()
-	if q.free != 4 || q.account.keys.parts["ann"].busy+q.account.keys.parts["bob"].busy+q.account.keys.parts["carl"].busy != 0 {
+	if q.free != 4 || q.keys.parts["ann"].busy+q.keys.parts["bob"].busy+q.keys.parts["carl"].busy != 0 {
 		t.Errorf("%d free", q.free)
 	}
 }

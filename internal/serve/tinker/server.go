@@ -33,6 +33,7 @@ type Base struct {
 	MaxScored int     // tokens of a sequence of which log-probabilities are asked
 	MaxRank   int     // of an adapter
 	EOS       []int32 // the tokens that end a reply of the model
+	Weights   string  // their fingerprint, which adapters record; "" if it is not known
 
 	// Open opens a trainer of an adapter. An error that is no trinity.EngineError is the client's, such as a model that does not
 	// fit in memory.
@@ -65,6 +66,7 @@ type Server struct {
 	train   *queue // for what trains, or takes memory for it: one at a time
 	decoder *zstd.Decoder
 	keys    *keyring
+	results *results
 
 	waiting atomic.Int64            // bytes of the requests that are held
 	resumed []func(context.Context) // the models that a service before this one has left
@@ -74,7 +76,6 @@ type Server struct {
 	sessions map[string]*session
 	models   map[string]*model
 	samplers map[string]*sampler
-	futures  map[string]*future
 }
 
 // Options are the options of New.
@@ -105,19 +106,23 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, decoder: decoder, tasks: make(chan func(context.Context)), keys: &keyring{dir: o.Dir, token: o.Token, say: o.Say},
 		lost: map[string]error{}, sessions: map[string]*session{}, models: map[string]*model{}, samplers: map[string]*sampler{},
-		futures: map[string]*future{},
+		results: newResults(),
 	}
 	s.all = catalog{newStore(o.Dir, s.keys.limits), map[string]*Base{}}
 	a := newAccount(func(key string) int64 { return s.keys.limits(key).TokensPerHour })
-	s.train, s.keys.account = newQueue(a, 1), a
+	slice := 0
 	for _, b := range o.Bases {
-		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences)) // some begin while others end
+		slice = max(slice, b.MicroTokens)
+	}
+	s.train, s.keys.account = newQueue(a, 1, slice), a
+	for _, b := range o.Bases {
+		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences), slice) // some begin while others end
 		b.shelf = shelf{loader: b.Sampler, stays: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}
 		s.all.bases[b.Name] = b
 		s.Words().serve(b)
 	}
 	s.calls = readers{
-		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall,
+		callPass: passCall, callStep: stepCall, callSave: s.saveCall, callLoad: s.all.loadCall, callRefuse: refusedCall,
 	}
 	return s, (&resuming{s}).run()
 }

@@ -24,6 +24,9 @@ type session struct {
 	damaged  bool          // a model of it cannot be read: its files stay while its client is silent
 }
 
+// String says which session it is.
+func (x *session) String() string { return "the session " + x.id }
+
 // silence is how long a session lives without a word of its client, which beats every 10 s and retries for 5 minutes.
 const silence = 10 * time.Minute
 

@@ -2,6 +2,7 @@ package tinker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -186,6 +187,9 @@ func (s *shelf) load(ctx context.Context, a *adapter) (freed <-chan struct{}, er
 	s.last++
 	if err := s.loader.LoadAdapter(ctx, a.name, a.dir, s.last); err != nil {
 		return nil, &ownError{err}
+	}
+	if err := a.isThere(); err != nil { // it was overwritten while it was read
+		return nil, errors.Join(err, s.loader.DropAdapter(ctx, a.name))
 	}
 	a.isLoaded = true
 	a.users++

@@ -48,6 +48,7 @@ func (s *store) removeSampler(x *sampler) error {
 	if err == nil {
 		err = os.RemoveAll(x.adapter.dir)
 	}
+	s.disk.changed()
 	return err
 }
 

@@ -247,7 +247,7 @@ func (leaving) Sample(_ context.Context, _ trinity.Prompt, p trinity.SamplingPar
 // A client that leaves in the middle of a stream has used the tokens that were sampled.
 func TestTokensOfAStreamThatEndsEarlyCount(t *testing.T) {
 	a := newAccount(func(string) int64 { return 0 })
-	b := &Base{Sampler: leaving{&counting{}}, queue: newQueue(a, 4)}
+	b := &Base{Sampler: leaving{&counting{}}, queue: newQueue(a, 4, 2048)}
 	x := &sampler{base: b, owner: "ann", id: "x"}
 	if _, err := x.draw(t.Context(), trinity.Prompt{Tokens: first}, trinity.SamplingParams{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
