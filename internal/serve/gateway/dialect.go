@@ -51,9 +51,17 @@ func readFields(w http.ResponseWriter, r *http.Request, into any, known []string
 	return data, nil
 }
 
+// counted returns the problem of a request for the number of tokens that the model of a call reads, if it reads words.
+func counted(call *openai.Call, model string) error {
+	if call.Prompt == nil {
+		return openai.Bad("model", "%q is not the policy: only the policy's tokens are counted", model)
+	}
+	return nil
+}
+
 // about returns the message of a problem with the field that it is about.
 func about(p *openai.Problem) string {
-	if p.Param == "" {
+	if p.Param == "" || strings.HasPrefix(p.Message, p.Param) { // it begins with the field
 		return p.Message
 	}
 	return p.Param + ": " + p.Message
@@ -107,13 +115,28 @@ type dialects struct {
 	keeper func(r *http.Request) keeper // of the client of a request
 }
 
+// asking are the endpoints that answer a request with a model.
+func (d *dialects) asking() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"POST /v1/responses":              d.answerResponses,
+		"POST /v1/responses/input_tokens": d.countInput,
+		"POST /v1/messages":               d.answerMessages,
+		"POST /v1/messages/count_tokens":  d.countTokens,
+	}
+}
+
 // handle adds the endpoints.
 func (d *dialects) handle(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/responses", d.answerResponses)
-	mux.HandleFunc("GET /v1/responses/{id}", d.showResponse)
-	mux.HandleFunc("POST /v1/messages", d.answerMessages)
-	mux.HandleFunc("POST /v1/messages/count_tokens", d.countTokens)
+	for pattern, answer := range d.asking() {
+		mux.HandleFunc(pattern, answer)
+	}
+	d.handleKept(mux)
+	mux.HandleFunc("/v1/messages", notHere) // what Anthropic's API does not have is refused as it refuses
+	mux.HandleFunc("/v1/messages/", notHere)
 }
+
+// notHere refuses a request for what no dialect has.
+func notHere(w http.ResponseWriter, r *http.Request) { Fail(w, r.URL.Path, openai.NotHere(r)) }
 
 // sample samples the one reply of a request. In a stream, grown gets what the client sees of it, each
 // time that it may have become more.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -22,9 +21,11 @@ type responses struct {
 	wire.ResponsesRequest
 	kept    keeper
 	chat    []trinity.Message // without instructions, which hold for one request
+	read    []wire.Item       // of chat
 	call    *openai.Call
 	params  trinity.SamplingParams
 	view    openai.View
+	name    string    // of the model that answers
 	ids     [3]string // of the response, its thinking and its message
 	created int64     // seconds since 1970
 	// demanded says that the reply calls a tool.
@@ -71,7 +72,7 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 		reply.Sent(m)
 	}
 	if q.Store == nil || *q.Store {
-		q.kept.keep(response, append(slices.Clip(q.chat), m))
+		q.kept.keep(responded{response, append(slices.Clip(q.chat), m), q.read})
 	}
 	if q.Stream {
 		err = events.end(response)
@@ -83,56 +84,25 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// countInput answers with the number of tokens that the policy would read.
+func (d *dialects) countInput(w http.ResponseWriter, r *http.Request) {
+	q, err := d.readResponses(w, r)
+	if err == nil {
+		err = counted(q.call, q.Model)
+	}
+	if err != nil {
+		refuseResponse(w, err)
+		return
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"object": "response.input_tokens", "input_tokens": len(q.call.Prompt)})
+}
+
 // refuseResponse replies with an error. Its message has the name of the field, because some clients
 // show nothing else.
 func refuseResponse(w http.ResponseWriter, err error) {
 	p := *openai.ProblemOf(err)
 	p.Message = about(&p)
 	openai.Fail(w, &p)
-}
-
-// responded is a response that a client may ask for again, or continue by its id.
-type responded struct {
-	*wire.ResponsesReply
-	chat []trinity.Message // up to the response
-}
-
-// keeper keeps the responses of a client.
-type keeper interface {
-	keep(response *wire.ResponsesReply, chat []trinity.Message)
-	kept(id string) (response responded, known bool)
-}
-
-// keep remembers a response.
-func (s *session) keep(response *wire.ResponsesReply, chat []trinity.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.responses == nil {
-		s.responses = map[string]responded{}
-	}
-	s.responses[response.ID] = responded{response, chat}
-}
-
-func (s *session) kept(id string) (response responded, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	response, known = s.responses[id]
-	return response, known
-}
-
-// showResponse answers with a response that was kept.
-func (d *dialects) showResponse(w http.ResponseWriter, r *http.Request) {
-	response, known := d.keeper(r).kept(r.PathValue("id"))
-	switch {
-	case !known:
-		openai.Fail(w, &openai.Problem{
-			Status: http.StatusNotFound, Code: "not_found", Param: "id", Message: fmt.Sprintf("there is no response %q here", r.PathValue("id")),
-		})
-	case r.URL.Query().Get("stream") == "true":
-		refuseResponse(w, openai.Bad("stream", "a response is shown whole: leave it out"))
-	default:
-		web.WriteJSON(w, http.StatusOK, response.ResponsesReply)
-	}
 }
 
 // readResponses reads a request, and refuses what the gateway cannot do.
@@ -146,9 +116,10 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	if q.PreviousResponseID != "" {
 		before, known := q.kept.kept(q.PreviousResponseID)
 		if !known {
-			return nil, openai.Bad("previous_response_id", "there is no response %q here", q.PreviousResponseID)
+			return nil, noResponse(http.StatusBadRequest, "previous_response_not_found", "previous_response_id", q.PreviousResponseID)
 		}
 		q.chat = slices.Clone(before.chat) // readInput writes into it
+		q.read = slices.Concat(before.items, before.Output)
 	}
 	switch verbosity := q.Text.Verbosity; {
 	case verbosity != "" && verbosity != "low" && verbosity != "medium": // which clients send by default
@@ -183,6 +154,7 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 		return nil, err
 	}
 	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, One: one}
+	q.name = d.api.NameOf(model.Defaults(), q.Model)
 	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
 	q.created = time.Now().Unix()
 	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form}
@@ -197,6 +169,7 @@ func (q *responses) readInput() error {
 		return openai.Bad("input", "there is no input")
 	}
 	var calls []trinity.ToolCall // of the newest message
+	q.read = append(q.read, identified(q.Input)...)
 	for i, item := range q.Input {
 		text, err := textOf(item)
 		if err != nil {
@@ -309,7 +282,7 @@ func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesR
 // empty returns the response without any output.
 func (q *responses) empty() *wire.ResponsesReply {
 	out := &wire.ResponsesReply{
-		CreatedAt: q.created, ID: q.ids[0], Model: q.Model, Object: "response", Output: []wire.Item{}, Status: "in_progress",
+		CreatedAt: q.created, ID: q.ids[0], Model: q.name, Object: "response", Output: []wire.Item{}, Status: "in_progress",
 		ParallelToolCalls: *cmp.Or(q.ParallelToolCalls, new(true)), Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto",
 		Tools: append([]wire.ResponsesTool{}, q.Tools...), Metadata: map[string]string{},
 	}

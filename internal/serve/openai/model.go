@@ -28,7 +28,7 @@ type Model interface {
 // Defaults are a model's sampling parameters and limits.
 type Defaults struct {
 	trinity.SamplingParams
-	Name   string // of the model in replies; "" is the server's
+	Name   string // of the model in replies; "" is the one that the request asks for
 	MaxLen int    // tokens of prompt and reply; 0 is no limit
 	Cut    bool   // a request for more tokens than fit gets as many as fit; else it is refused
 	Demand Demand

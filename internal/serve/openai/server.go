@@ -2,6 +2,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,16 +54,19 @@ func (s *Server) Endpoints() http.Handler {
 	mux.Handle("GET /v1/models/{name...}", s.guard(func(w http.ResponseWriter, r *http.Request) { Show(w, r, s.names()) }))
 	mux.Handle("POST /v1/chat/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, chat) }))
 	mux.Handle("POST /v1/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, plain) }))
-	mux.Handle("/", s.guard(NotHere))
+	mux.Handle("/", s.guard(func(w http.ResponseWriter, r *http.Request) { Fail(w, NotHere(r)) }))
 	return mux
 }
 
-// NotHere refuses a request for what the API does not have.
-func NotHere(w http.ResponseWriter, r *http.Request) {
-	Fail(w, &Problem{
-		Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path),
-	})
+// NotHere returns the problem of a request for what an API does not have.
+func NotHere(r *http.Request) error {
+	return &Problem{
+		Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %.200s here", r.Method, r.URL.Path),
+	}
 }
+
+// NameOf returns the name in the replies of a model: its own, or the one that the request asks for, or that of the server.
+func (s *Server) NameOf(d Defaults, asked string) string { return cmp.Or(d.Name, asked, s.Name) }
 
 // guard refuses requests without the token.
 func (s *Server) guard(next http.HandlerFunc) http.Handler {

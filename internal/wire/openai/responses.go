@@ -57,6 +57,15 @@ type Item struct {
 	Type    string            `json:"type,omitzero"` // "" is a message
 }
 
+// ItemList is a page of items.
+type ItemList struct {
+	Data    []Item  `json:"data"`
+	FirstID *string `json:"first_id"`
+	HasMore bool    `json:"has_more"`
+	LastID  *string `json:"last_id"`
+	Object  string  `json:"object"` // list
+}
+
 // Parts are the content of an item. In JSON they may be a text.
 type Parts []Part
 
