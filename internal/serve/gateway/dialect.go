@@ -59,14 +59,6 @@ func counted(call *openai.Call, model string) error {
 	return nil
 }
 
-// about returns the message of a problem with the field that it is about.
-func about(p *openai.Problem) string {
-	if p.Param == "" || strings.HasPrefix(p.Message, p.Param) { // it begins with the field
-		return p.Message
-	}
-	return p.Param + ": " + p.Message
-}
-
 // wishes are what a request says about sampling.
 type wishes struct {
 	temperature, topP *float32

@@ -82,12 +82,12 @@ func (d *dialects) handleKept(mux *http.ServeMux) {
 			kept, id := d.keeper(r), r.PathValue("id")
 			response, known := kept.kept(id)
 			if !known {
-				refuseResponse(w, noResponse(http.StatusNotFound, "not_found", "id", id))
+				openai.Fail(w, noResponse(http.StatusNotFound, "not_found", "id", id))
 				return
 			}
 			body, err := answer(kept, r.URL.Query(), response)
 			if err != nil {
-				refuseResponse(w, err)
+				openai.Fail(w, err)
 				return
 			}
 			web.WriteJSON(w, http.StatusOK, body)

@@ -94,7 +94,7 @@ func refusalOf(err error) (*openai.Problem, anthropic.Refusal) {
 		http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
 		http.StatusGatewayTimeout: "timeout_error", http.StatusInternalServerError: "api_error",
 	}[p.Status]
-	return p, anthropic.Refusal{Type: "error", Error: anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: about(p)}}
+	return p, anthropic.Refusal{Type: "error", Error: anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: p.About()}}
 }
 
 // messagesFields are the fields of a request that the gateway reads, or that say nothing about the

@@ -49,7 +49,7 @@ var responsesNothing = map[string][]string{
 func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 	q, err := d.readResponses(w, r)
 	if err != nil {
-		refuseResponse(w, err)
+		openai.Fail(w, err)
 		return
 	}
 	events := &responseStream{responses: q, stream: stream{w: w}}
@@ -63,7 +63,7 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 		events.fail(err)
 		return
 	case err != nil:
-		refuseResponse(w, err)
+		openai.Fail(w, err)
 		return
 	}
 	m := q.view.Message(reply)
@@ -91,18 +91,10 @@ func (d *dialects) countInput(w http.ResponseWriter, r *http.Request) {
 		err = counted(q.call, q.Model)
 	}
 	if err != nil {
-		refuseResponse(w, err)
+		openai.Fail(w, err)
 		return
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"object": "response.input_tokens", "input_tokens": len(q.call.Prompt)})
-}
-
-// refuseResponse replies with an error. Its message has the name of the field, because some clients
-// show nothing else.
-func refuseResponse(w http.ResponseWriter, err error) {
-	p := *openai.ProblemOf(err)
-	p.Message = about(&p)
-	openai.Fail(w, &p)
 }
 
 // readResponses reads a request, and refuses what the gateway cannot do.

@@ -47,7 +47,7 @@ func (s *responseStream) end(response *wire.ResponsesReply) error {
 func (s *responseStream) fail(err error) {
 	p := openai.ProblemOf(err)
 	failed := s.empty()
-	failed.Status, failed.Error = "failed", &wire.Error{Code: new(cmp.Or(p.Code, "server_error")), Message: about(p), Type: "server_error"}
+	failed.Status, failed.Error = "failed", &wire.Error{Code: new(cmp.Or(p.Code, "server_error")), Message: p.About(), Type: "server_error"}
 	s.event("failed", map[string]any{"response": failed})
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,12 +97,20 @@ func Bad(param, format string, args ...any) error {
 	return &Problem{Status: http.StatusBadRequest, Code: "invalid_value", Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
+// About returns the message with the field that it is about, because clients such as OpenAI's show the message alone.
+func (p *Problem) About() string {
+	if p.Param == "" || strings.HasPrefix(p.Message, p.Param) {
+		return p.Message
+	}
+	return p.Param + ": " + p.Message
+}
+
 func (p *Problem) body() wire.Refusal {
 	kind := "invalid_request_error"
 	if p.Status >= 500 {
 		kind = "server_error"
 	}
-	return wire.Refusal{Error: wire.Error{Message: p.Message, Type: kind, Param: orNull(p.Param), Code: orNull(p.Code)}}
+	return wire.Refusal{Error: wire.Error{Message: p.About(), Type: kind, Param: orNull(p.Param), Code: orNull(p.Code)}}
 }
 
 // orNull returns nil for "", which JSON writes as null.
