@@ -63,6 +63,7 @@ func counted(call *openai.Call, model string) error {
 type wishes struct {
 	temperature, topP *float32
 	topK              *int
+	likely            int      // tokens at each place whose log-probabilities the client wants
 	longest           string   // field of the request for most
 	most              *int     // tokens
 	stop              []string // of the field stop_sequences
@@ -72,7 +73,7 @@ type wishes struct {
 // params returns the parameters of a call.
 func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingParams, err error) {
 	p = d.SamplingParams
-	p.N, p.Stop = 1, q.stop
+	p.N, p.Stop, p.TopLogprobs = 1, q.stop, q.likely
 	if q.temperature != nil {
 		p.Temperature = *q.temperature
 	}
@@ -130,10 +131,11 @@ func (d *dialects) handle(mux *http.ServeMux) {
 // notHere refuses a request for what no dialect has.
 func notHere(w http.ResponseWriter, r *http.Request) { Fail(w, r.URL.Path, openai.NotHere(r)) }
 
-// sample samples the one reply of a request. In a stream, grown gets what the client sees of it, each
+// sample samples the one reply of a request. In a stream, grown gets what the client sees of it and its tokens so far, each
 // time that it may have become more.
 func (d *dialects) sample(
-	r *http.Request, call *openai.Call, params trinity.SamplingParams, view openai.View, grown func(trinity.Message),
+	r *http.Request, call *openai.Call, params trinity.SamplingParams, view openai.View,
+	grown func(trinity.Message, *trinity.Completion),
 ) (openai.Reply, error) {
 	leave, err := d.api.Enter()
 	if err != nil {
@@ -146,7 +148,7 @@ func (d *dialects) sample(
 	if grown == nil {
 		out, err = call.Sample(ctx, params)
 	} else {
-		out, err = call.Follow(ctx, params, func(_ int, so *trinity.Completion) { grown(view.Settled(so.Tokens)) })
+		out, err = call.Follow(ctx, params, func(_ int, so *trinity.Completion) { grown(view.Settled(so.Tokens), so) })
 	}
 	if err != nil {
 		return openai.Reply{}, err

@@ -37,7 +37,7 @@ func (d *dialects) answerMessages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	events := &messageStream{messages: q, stream: stream{w: w}}
-	var grown func(trinity.Message)
+	var grown func(trinity.Message, *trinity.Completion)
 	if q.Stream {
 		grown = events.grow
 	}

@@ -28,8 +28,8 @@ type responses struct {
 	name    string    // of the model that answers
 	ids     [3]string // of the response, its thinking and its message
 	created int64     // seconds since 1970
-	// demanded says that the reply calls a tool.
-	demanded bool
+	// demanded says that the reply calls a tool, and logprobs that its text has log-probabilities.
+	demanded, logprobs bool
 }
 
 // responsesFields are the fields of a request that the gateway reads or need not read.
@@ -39,10 +39,8 @@ var responsesFields = append(fieldsOf(reflect.TypeFor[wire.ResponsesRequest]()),
 
 // responsesNothing are values of other fields that ask for nothing.
 var responsesNothing = map[string][]string{
-	"background":   {`false`},
-	"include":      {`[]`, `["reasoning.encrypted_content"]`},
-	"top_logprobs": {`0`},
-	"truncation":   {`"disabled"`},
+	"background": {`false`},
+	"truncation": {`"disabled"`},
 }
 
 // answerResponses answers a request over OpenAI's Responses API.
@@ -53,7 +51,7 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	events := &responseStream{responses: q, stream: stream{w: w}}
-	var grown func(trinity.Message)
+	var grown func(trinity.Message, *trinity.Completion)
 	if q.Stream {
 		grown = events.grow
 	}
@@ -75,7 +73,7 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 		q.kept.keep(responded{response, append(slices.Clip(q.chat), m), q.read})
 	}
 	if q.Stream {
-		err = events.end(response)
+		err = events.end(response, &reply.Completion)
 	} else {
 		err = web.WriteJSON(w, http.StatusOK, response)
 	}
@@ -119,7 +117,7 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	case q.Reasoning.Effort != "" && q.Reasoning.Effort != "none":
 		return nil, openai.Bad("reasoning.effort", "%q is not supported: the chat template decides whether the model thinks", q.Reasoning.Effort)
 	}
-	if err := q.readInput(); err != nil {
+	if err := cmp.Or(q.readInclude(), q.readInput()); err != nil {
 		return nil, err
 	}
 	model, err := d.api.Model(r, data, q.Model)
@@ -141,6 +139,9 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	if q.call, err = d.api.Call(model, chat, tools, false); err != nil {
 		return nil, err
 	}
+	if q.logprobs && q.call.Prompt == nil {
+		return nil, openai.Bad("include", "the model %.200q is asked in words and has no tokens", q.Model)
+	}
 	one, err := model.Defaults().OneCall("parallel_tool_calls", tools, q.ParallelToolCalls != nil && !*q.ParallelToolCalls)
 	if err != nil {
 		return nil, err
@@ -149,9 +150,41 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	q.name = d.api.NameOf(model.Defaults(), q.Model)
 	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
 	q.created = time.Now().Unix()
-	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form}
+	wish := wishes{temperature: q.Temperature, topP: q.TopP, likely: q.TopLogprobs, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form}
 	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
 	return q, err
+}
+
+// logprobsOfText is what a request includes for the log-probabilities of its reply.
+const logprobsOfText = "message.output_text.logprobs"
+
+// readInclude reads whether the reply has log-probabilities.
+func (q *responses) readInclude() error {
+	for _, what := range q.Include {
+		switch what {
+		case logprobsOfText:
+			q.logprobs = true
+		case "reasoning.encrypted_content": // which agents always send
+		default:
+			return openai.Bad("include", "%.80q is not supported: want %s", what, logprobsOfText)
+		}
+	}
+	switch n := q.TopLogprobs; {
+	case n < 0 || n > trinity.MaxTopLogprobs:
+		return openai.Bad("top_logprobs", "it is %d; want 0 to %d", n, trinity.MaxTopLogprobs)
+	case n > 0 && !q.logprobs:
+		return openai.Bad("top_logprobs", "it needs %s in include", logprobsOfText)
+	}
+	return nil
+}
+
+// logprobsOf returns the log-probabilities of the tokens of a reply from a place on. They are those of all tokens, also of
+// thinking and of what ended the reply.
+func (q *responses) logprobsOf(c *trinity.Completion, from int) []wire.TokenLogprob {
+	if !q.logprobs || c == nil {
+		return []wire.TokenLogprob{}
+	}
+	return openai.TokenLogprobs(c, from, q.TopLogprobs, func(token int32) string { return q.call.Reads.Decode([]int32{token}) })
 }
 
 // readInput appends the messages of the input to the chat. A message of the assistant and the calls
@@ -260,7 +293,7 @@ func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesR
 		out.Status, out.IncompleteDetails = "incomplete", &wire.IncompleteReason{Reason: "max_output_tokens"}
 	}
 	calls := q.view.Calls(r)
-	out.Output = q.items(m, len(calls) == 0, out.Status)
+	out.Output = q.items(m, len(calls) == 0, out.Status, &r.Completion)
 	for _, c := range calls {
 		out.Output = append(out.Output, wire.Item{
 			Type: "function_call", ID: "fc_" + rand.Text(), CallID: c.ID, Name: c.Name, Arguments: new(string(c.Arguments)), Status: "completed",
@@ -296,7 +329,7 @@ func (q *responses) empty() *wire.ResponsesReply {
 
 // items returns the items of what the policy thinks and says. A message without text is left out unless
 // the reply must have one.
-func (q *responses) items(m trinity.Message, must bool, status string) (items []wire.Item) {
+func (q *responses) items(m trinity.Message, must bool, status string, so *trinity.Completion) (items []wire.Item) {
 	if m.Reasoning != "" {
 		items = append(items, wire.Item{
 			Type: "reasoning", ID: q.ids[1], Status: "completed", Summary: []json.RawMessage{},
@@ -306,7 +339,7 @@ func (q *responses) items(m trinity.Message, must bool, status string) (items []
 	if m.Content != "" || must {
 		items = append(items, wire.Item{
 			Type: "message", ID: q.ids[2], Role: "assistant", Status: status,
-			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}}},
+			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}, Logprobs: q.logprobsOf(so, 0)}},
 		})
 	}
 	return items

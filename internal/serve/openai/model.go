@@ -97,7 +97,7 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 		}
 		return nil, &Problem{
 			Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
-			Message: fmt.Sprintf("the model %q is not served here: ask for %s", name, ask),
+			Message: fmt.Sprintf("the model %.200q is not served here: ask for %s", name, ask),
 		}
 	}
 	adapted := *m

@@ -244,7 +244,7 @@ func (q *request) readParams(s *Server) error {
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
 		return Bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
-	case q.samples()*len(q.prompts) > maxChoices:
+	case q.samples() > maxChoices || q.samples()*len(q.prompts) > maxChoices:
 		return Bad("prompt", "%d prompts of %d replies each; want at most %d replies", len(q.prompts), q.samples(), maxChoices)
 	case q.samples() > p.N && (q.as == chat || !q.limits.Scores):
 		return Bad("best_of", "best_of is %d and n is %d: only a completion of a served model chooses among replies", *q.BestOf, p.N)

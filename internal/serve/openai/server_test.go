@@ -245,6 +245,7 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		{plainPath, "t", `{"prompt":"x","best_of":3,"n":2,"stream":true}`, 400, `"best_of"`},
 		{plainPath, "t", `{"prompt":"x","best_of":2,"n":3}`, 400, `"best_of"`},
 		{plainPath, "t", `{"prompt":"x","best_of":200}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":["x","y"],"best_of":9223372036854775807}`, 400, `"prompt"`},
 		{plainPath, "t", `{"prompt":"x","prompt_logprobs":21}`, 400, `"prompt_logprobs"`},
 		{plainPath, "t", `{"prompt":"x","prompt_logprobs":1,"stream":true}`, 400, `"prompt_logprobs"`},
 		{plainPath, "t", `{"prompt":"xy","prompt_logprobs":1}`, 400, `"prompt_logprobs"`},

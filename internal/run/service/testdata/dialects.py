@@ -116,6 +116,14 @@ with client.responses.stream(model=model, input="hi", max_output_tokens=8, tempe
     final = events[-1].response
     said = "".join(e.delta for e in events if e.type == "response.output_text.delta")
     call("responses.stream", events[-1].type == "response.incomplete" and said == final.output_text)
+counts = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+whole = respond(model=model, input="hi", max_output_tokens=8, temperature=0, **counts).output[0].content[0].logprobs
+events = list(respond(model=model, input="hi", max_output_tokens=8, temperature=0, stream=True, **counts))
+parts = [p for e in events if e.type == "response.output_text.delta" for p in e.logprobs]
+told = [e.logprobs for e in events if e.type == "response.output_text.done"][0]
+call("logprobs of a response", len(whole) == 8 and all(len(p.top_logprobs) == 2 for p in whole))
+call("logprobs of its stream", [(p.token, p.logprob) for p in whole] == [(p.token, p.logprob) for p in told]
+     and [p.logprob for p in parts] == [p.logprob for p in whole][:len(parts)] and len(parts) > 1)
 call("retrieve", client.responses.retrieve(final.id).output_text == final.output_text)
 call("delete", client.responses.delete(final.id) is None)
 refused("deleted", openai.NotFoundError, lambda: client.responses.retrieve(final.id), "there is no response")
