@@ -25,8 +25,9 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// run runs a service of the model of the quickstart, with random weights, until the test ends, and returns its address.
-func run(t *testing.T, dir string) (address string) {
+// run runs a service of the model of the quickstart, with random weights, until the test ends, and returns its address. A chat
+// template takes the place of the model's own, unless it is "".
+func run(t *testing.T, dir, template string) (address string) {
 	t.Helper()
 	trainers, _ := built(t, "cpu")
 	random, err := trainers.OpenTrainer(t.Context(), engine.TrainerSpec{
@@ -49,11 +50,16 @@ func run(t *testing.T, dir string) (address string) {
 			t.Fatal(err)
 		}
 	}
+	if template != "" {
+		if err := os.WriteFile(filepath.Join(model, "chat_template.jinja"), []byte(template), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	said, ended := make(chan string, 100), make(chan error, 1)
 	o := service.Options{
 		Dir: dir, Models: []service.Model{{Name: "own/tiny", Path: model}, {Name: "other", Path: model}}, Trainer: "cpu", Sampler: "cpu",
-		Address: "127.0.0.1:0", MaxLen: 256, Alpha: 32, Gap: time.Minute, Keep: time.Hour, Say: func(line string) { said <- line },
+		Address: "127.0.0.1:0", MaxLen: 512, Alpha: 32, Gap: time.Minute, Keep: time.Hour, Say: func(line string) { said <- line },
 	}
 	go func() { ended <- service.Run(ctx, o) }()
 	t.Cleanup(func() {
@@ -108,7 +114,7 @@ func TestOnePortAnswersAllAPIs(t *testing.T) {
 		}
 		keys[name] = key
 	}
-	address := run(t, dir)
+	address := run(t, dir, "")
 	path := save(t, address, keys["ann"])
 	chat := func(model string) string {
 		return `{"model":"` + model + `","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}`
@@ -165,7 +171,7 @@ func TestGoClientsTalkToAService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := run(t, dir)
+	address := run(t, dir, "")
 	path := save(t, address, key)
 	client := sdk.NewClient(option.WithBaseURL(address+"/oai/api/v1"), option.WithAPIKey(key), option.WithMaxRetries(0))
 	in := sdk.ChatCompletionNewParams{
@@ -212,13 +218,33 @@ func TestOfficialClientsTalkToAService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := run(t, dir)
+	address := run(t, dir, "")
 	path := save(t, address, key)
 	cmd := exec.CommandContext(t.Context(), python, "testdata/clients.py", address, key, poor, path)
 	out, err := cmd.CombinedOutput()
 	var done []string
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if err != nil || json.Unmarshal([]byte(lines[len(lines)-1]), &done) != nil || len(done) != 15 {
+		t.Errorf("%v: %d calls\n%s", err, len(done), out)
+	}
+}
+
+// The official clients use all of the dialects: streams, forms, tools, kept responses and refusals.
+func TestOfficialClientsSpeakAllDialects(t *testing.T) {
+	python := trinitytest.Python(t, "TRINITY_COMPAT_PYTHON", "openai", "anthropic", "pydantic")
+	dir := t.TempDir()
+	key, err := server.AddKey(t.Context(), dir, server.Key{Name: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hermes, err := os.ReadFile("testdata/hermes.jinja")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), python, "testdata/dialects.py", run(t, dir, string(hermes)), key, "other").CombinedOutput()
+	var done []string
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil || json.Unmarshal([]byte(lines[len(lines)-1]), &done) != nil || len(done) != 74 {
 		t.Errorf("%v: %d calls\n%s", err, len(done), out)
 	}
 }

@@ -2,11 +2,9 @@ package gateway
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/trinity-go/trinity"
-	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // Limits of the responses that a server keeps.
@@ -60,13 +58,13 @@ func (c *responseCache) of(client string) *clientCache {
 }
 
 // keep implements keeper.
-func (k *clientCache) keep(response *wire.ResponsesReply, chat []trinity.Message) {
-	data, _ := json.Marshal([]any{response, chat}) // texts, and what was read from JSON
+func (k *clientCache) keep(r responded) {
+	data, _ := json.Marshal([]any{r.ResponsesReply, r.chat, r.items}) // texts, and what was read from JSON
 	c := k.whole
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k.all[response.ID] = cached{responded{response, chat}, c.now().Add(c.keeping), len(data)}
-	k.order, k.bytes = append(k.order, response.ID), k.bytes+len(data)
+	k.all[r.ID] = cached{r, c.now().Add(c.keeping), len(data)}
+	k.order, k.bytes = append(k.order, r.ID), k.bytes+len(data)
 	c.count, c.bytes = c.count+1, c.bytes+len(data)
 	c.drop()
 }
@@ -78,6 +76,15 @@ func (k *clientCache) kept(id string) (response responded, known bool) {
 	k.whole.drop()
 	of, known := k.all[id]
 	return of.responded, known
+}
+
+// discard implements keeper.
+func (k *clientCache) discard(id string) {
+	k.whole.mu.Lock()
+	defer k.whole.mu.Unlock()
+	if i := slices.Index(k.order, id); i >= 0 {
+		k.remove(i)
+	}
 }
 
 // drop removes the oldest responses while they are too old or too many. The mutex is held.
@@ -105,10 +112,14 @@ func (c *responseCache) largest(size func(*clientCache) int) (most *clientCache)
 	return most
 }
 
-func (k *clientCache) dropOldest() {
-	bytes := k.all[k.order[0]].bytes
-	delete(k.all, k.order[0])
-	k.order, k.bytes = k.order[1:], k.bytes-bytes
+func (k *clientCache) dropOldest() { k.remove(0) }
+
+// remove removes a response by its place in the order. The mutex is held.
+func (k *clientCache) remove(i int) {
+	id := k.order[i]
+	bytes := k.all[id].bytes
+	delete(k.all, id)
+	k.order, k.bytes = slices.Delete(k.order, i, i+1), k.bytes-bytes
 	k.whole.count--
 	k.whole.bytes -= bytes
 }

@@ -51,18 +51,19 @@ func readFields(w http.ResponseWriter, r *http.Request, into any, known []string
 	return data, nil
 }
 
-// about returns the message of a problem with the field that it is about.
-func about(p *openai.Problem) string {
-	if p.Param == "" {
-		return p.Message
+// counted returns the problem of a request for the number of tokens that the model of a call reads, if it reads words.
+func counted(call *openai.Call, model string) error {
+	if call.Prompt == nil {
+		return openai.Bad("model", "%q is not the policy: only the policy's tokens are counted", model)
 	}
-	return p.Param + ": " + p.Message
+	return nil
 }
 
 // wishes are what a request says about sampling.
 type wishes struct {
 	temperature, topP *float32
 	topK              *int
+	likely            int      // tokens at each place whose log-probabilities the client wants
 	longest           string   // field of the request for most
 	most              *int     // tokens
 	stop              []string // of the field stop_sequences
@@ -72,7 +73,7 @@ type wishes struct {
 // params returns the parameters of a call.
 func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingParams, err error) {
 	p = d.SamplingParams
-	p.N, p.Stop = 1, q.stop
+	p.N, p.Stop, p.TopLogprobs = 1, q.stop, q.likely
 	if q.temperature != nil {
 		p.Temperature = *q.temperature
 	}
@@ -107,18 +108,34 @@ type dialects struct {
 	keeper func(r *http.Request) keeper // of the client of a request
 }
 
-// handle adds the endpoints.
-func (d *dialects) handle(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/responses", d.answerResponses)
-	mux.HandleFunc("GET /v1/responses/{id}", d.showResponse)
-	mux.HandleFunc("POST /v1/messages", d.answerMessages)
-	mux.HandleFunc("POST /v1/messages/count_tokens", d.countTokens)
+// asking are the endpoints that answer a request with a model.
+func (d *dialects) asking() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"POST /v1/responses":              d.answerResponses,
+		"POST /v1/responses/input_tokens": d.countInput,
+		"POST /v1/messages":               d.answerMessages,
+		"POST /v1/messages/count_tokens":  d.countTokens,
+	}
 }
 
-// sample samples the one reply of a request. In a stream, grown gets what the client sees of it, each
+// handle adds the endpoints.
+func (d *dialects) handle(mux *http.ServeMux) {
+	for pattern, answer := range d.asking() {
+		mux.HandleFunc(pattern, answer)
+	}
+	d.handleKept(mux)
+	mux.HandleFunc("/v1/messages", notHere) // what Anthropic's API does not have is refused as it refuses
+	mux.HandleFunc("/v1/messages/", notHere)
+}
+
+// notHere refuses a request for what no dialect has.
+func notHere(w http.ResponseWriter, r *http.Request) { Fail(w, r.URL.Path, openai.NotHere(r)) }
+
+// sample samples the one reply of a request. In a stream, grown gets what the client sees of it and its tokens so far, each
 // time that it may have become more.
 func (d *dialects) sample(
-	r *http.Request, call *openai.Call, params trinity.SamplingParams, view openai.View, grown func(trinity.Message),
+	r *http.Request, call *openai.Call, params trinity.SamplingParams, view openai.View,
+	grown func(trinity.Message, *trinity.Completion),
 ) (openai.Reply, error) {
 	leave, err := d.api.Enter()
 	if err != nil {
@@ -131,7 +148,7 @@ func (d *dialects) sample(
 	if grown == nil {
 		out, err = call.Sample(ctx, params)
 	} else {
-		out, err = call.Follow(ctx, params, func(_ int, so *trinity.Completion) { grown(view.Settled(so.Tokens)) })
+		out, err = call.Follow(ctx, params, func(_ int, so *trinity.Completion) { grown(view.Settled(so.Tokens), so) })
 	}
 	if err != nil {
 		return openai.Reply{}, err

@@ -23,17 +23,21 @@ type messages struct {
 	params trinity.SamplingParams
 	view   openai.View
 	id     string // of the reply
+	name   string // of the model that answers
 }
 
 // answerMessages answers a request over Anthropic's Messages API.
 func (d *dialects) answerMessages(w http.ResponseWriter, r *http.Request) {
 	q, err := d.readMessages(w, r)
+	if err == nil && q.MaxTokens == nil { // which only a request that counts tokens may leave out
+		err = openai.Bad("max_tokens", "the request has none: set it to the most tokens of a reply")
+	}
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	events := &messageStream{messages: q, stream: stream{w: w}}
-	var grown func(trinity.Message)
+	var grown func(trinity.Message, *trinity.Completion)
 	if q.Stream {
 		grown = events.grow
 	}
@@ -65,12 +69,11 @@ func (d *dialects) answerMessages(w http.ResponseWriter, r *http.Request) {
 // countTokens answers with the number of tokens that the policy would read.
 func (d *dialects) countTokens(w http.ResponseWriter, r *http.Request) {
 	q, err := d.readMessages(w, r)
+	if err == nil {
+		err = counted(q.call, q.Model)
+	}
 	if err != nil {
 		refuse(w, err)
-		return
-	}
-	if q.call.Prompt == nil {
-		refuse(w, openai.Bad("model", "%q is not the policy: only the policy's tokens are counted", q.Model))
 		return
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]int{"input_tokens": len(q.call.Prompt)})
@@ -91,7 +94,7 @@ func refusalOf(err error) (*openai.Problem, anthropic.Refusal) {
 		http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
 		http.StatusGatewayTimeout: "timeout_error", http.StatusInternalServerError: "api_error",
 	}[p.Status]
-	return p, anthropic.Refusal{Type: "error", Error: anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: about(p)}}
+	return p, anthropic.Refusal{Type: "error", Error: anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: p.About()}}
 }
 
 // messagesFields are the fields of a request that the gateway reads, or that say nothing about the
@@ -150,7 +153,7 @@ func (d *dialects) readMessages(w http.ResponseWriter, r *http.Request) (*messag
 		return nil, openai.Bad("thinking", "%q needs a model whose thinking is read (explorer.rollout_model.reasoning_parser): "+
 			"want disabled or %s", enabled, adaptive)
 	}
-	q.id = "msg_" + rand.Text()
+	q.id, q.name = "msg_"+rand.Text(), d.api.NameOf(model.Defaults(), q.Model)
 	wish := wishes{
 		temperature: q.Temperature, topP: q.TopP, topK: q.TopK, longest: "max_tokens", most: q.MaxTokens, stop: q.StopSequences, form: form,
 	}
@@ -377,7 +380,7 @@ func (q *messages) response(r openai.Reply, m trinity.Message) *anthropic.Respon
 // empty returns the reply without any content.
 func (q *messages) empty() *anthropic.Response {
 	return &anthropic.Response{
-		ID: q.id, Type: "message", Role: "assistant", Model: q.Model, Content: []anthropic.Block{},
+		ID: q.id, Type: "message", Role: "assistant", Model: q.name, Content: []anthropic.Block{},
 		Usage: anthropic.Usage{InputTokens: len(q.call.Prompt)},
 	}
 }

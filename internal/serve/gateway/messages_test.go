@@ -69,9 +69,9 @@ func TestMessagesThatAreRefused(t *testing.T) {
 		`{"mcp_servers":[{}],` + chat + `}`:                                           `mcp_servers: it is not supported`,
 		`{"tools":[{"type":"web_search_20250305","name":"w"}],` + chat + `}`:          `tools: a tool of type`,
 		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                 `a block of type \"image\"`,
-		`{"messages":[{"role":"wizard","content":"hi"}]}`:                             `messages: messages[0].role is \"wizard\"`,
+		`{"messages":[{"role":"wizard","content":"hi"}]}`:                             `"messages[0].role is \"wizard\"`,
 		`{"stop_sequences":[""],` + chat + `}`:                                        `stop_sequences: a text of 0 bytes`,
-		`{"temperature":-1,` + chat + `}`:                                             `temperature: temperature is -1`,
+		`{"temperature":-1,` + chat + `}`:                                             `"temperature is -1`,
 		`{"messages":[{"role":"user","content":"` + strings.Repeat("x", 300) + `"}]}`: `leaves no room`,
 	} {
 		status, text := e.ask("/messages", body)

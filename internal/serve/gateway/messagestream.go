@@ -20,7 +20,7 @@ func (s *messageStream) begin() {
 }
 
 // grow sends what is new of the thinking and the text.
-func (s *messageStream) grow(m trinity.Message) {
+func (s *messageStream) grow(m trinity.Message, _ *trinity.Completion) {
 	s.begin()
 	s.advanceTo(s.blocks(m), false)
 }

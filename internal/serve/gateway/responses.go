@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -22,13 +21,15 @@ type responses struct {
 	wire.ResponsesRequest
 	kept    keeper
 	chat    []trinity.Message // without instructions, which hold for one request
+	read    []wire.Item       // of chat
 	call    *openai.Call
 	params  trinity.SamplingParams
 	view    openai.View
+	name    string    // of the model that answers
 	ids     [3]string // of the response, its thinking and its message
 	created int64     // seconds since 1970
-	// demanded says that the reply calls a tool.
-	demanded bool
+	// demanded says that the reply calls a tool, and logprobs that its text has log-probabilities.
+	demanded, logprobs bool
 }
 
 // responsesFields are the fields of a request that the gateway reads or need not read.
@@ -38,21 +39,19 @@ var responsesFields = append(fieldsOf(reflect.TypeFor[wire.ResponsesRequest]()),
 
 // responsesNothing are values of other fields that ask for nothing.
 var responsesNothing = map[string][]string{
-	"background":   {`false`},
-	"include":      {`[]`, `["reasoning.encrypted_content"]`},
-	"top_logprobs": {`0`},
-	"truncation":   {`"disabled"`},
+	"background": {`false`},
+	"truncation": {`"disabled"`},
 }
 
 // answerResponses answers a request over OpenAI's Responses API.
 func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 	q, err := d.readResponses(w, r)
 	if err != nil {
-		refuseResponse(w, err)
+		openai.Fail(w, err)
 		return
 	}
 	events := &responseStream{responses: q, stream: stream{w: w}}
-	var grown func(trinity.Message)
+	var grown func(trinity.Message, *trinity.Completion)
 	if q.Stream {
 		grown = events.grow
 	}
@@ -62,7 +61,7 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 		events.fail(err)
 		return
 	case err != nil:
-		refuseResponse(w, err)
+		openai.Fail(w, err)
 		return
 	}
 	m := q.view.Message(reply)
@@ -71,10 +70,10 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 		reply.Sent(m)
 	}
 	if q.Store == nil || *q.Store {
-		q.kept.keep(response, append(slices.Clip(q.chat), m))
+		q.kept.keep(responded{response, append(slices.Clip(q.chat), m), q.read})
 	}
 	if q.Stream {
-		err = events.end(response)
+		err = events.end(response, &reply.Completion)
 	} else {
 		err = web.WriteJSON(w, http.StatusOK, response)
 	}
@@ -83,56 +82,17 @@ func (d *dialects) answerResponses(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuseResponse replies with an error. Its message has the name of the field, because some clients
-// show nothing else.
-func refuseResponse(w http.ResponseWriter, err error) {
-	p := *openai.ProblemOf(err)
-	p.Message = about(&p)
-	openai.Fail(w, &p)
-}
-
-// responded is a response that a client may ask for again, or continue by its id.
-type responded struct {
-	*wire.ResponsesReply
-	chat []trinity.Message // up to the response
-}
-
-// keeper keeps the responses of a client.
-type keeper interface {
-	keep(response *wire.ResponsesReply, chat []trinity.Message)
-	kept(id string) (response responded, known bool)
-}
-
-// keep remembers a response.
-func (s *session) keep(response *wire.ResponsesReply, chat []trinity.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.responses == nil {
-		s.responses = map[string]responded{}
+// countInput answers with the number of tokens that the policy would read.
+func (d *dialects) countInput(w http.ResponseWriter, r *http.Request) {
+	q, err := d.readResponses(w, r)
+	if err == nil {
+		err = counted(q.call, q.Model)
 	}
-	s.responses[response.ID] = responded{response, chat}
-}
-
-func (s *session) kept(id string) (response responded, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	response, known = s.responses[id]
-	return response, known
-}
-
-// showResponse answers with a response that was kept.
-func (d *dialects) showResponse(w http.ResponseWriter, r *http.Request) {
-	response, known := d.keeper(r).kept(r.PathValue("id"))
-	switch {
-	case !known:
-		openai.Fail(w, &openai.Problem{
-			Status: http.StatusNotFound, Code: "not_found", Param: "id", Message: fmt.Sprintf("there is no response %q here", r.PathValue("id")),
-		})
-	case r.URL.Query().Get("stream") == "true":
-		refuseResponse(w, openai.Bad("stream", "a response is shown whole: leave it out"))
-	default:
-		web.WriteJSON(w, http.StatusOK, response.ResponsesReply)
+	if err != nil {
+		openai.Fail(w, err)
+		return
 	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"object": "response.input_tokens", "input_tokens": len(q.call.Prompt)})
 }
 
 // readResponses reads a request, and refuses what the gateway cannot do.
@@ -146,9 +106,10 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	if q.PreviousResponseID != "" {
 		before, known := q.kept.kept(q.PreviousResponseID)
 		if !known {
-			return nil, openai.Bad("previous_response_id", "there is no response %q here", q.PreviousResponseID)
+			return nil, noResponse(http.StatusBadRequest, "previous_response_not_found", "previous_response_id", q.PreviousResponseID)
 		}
 		q.chat = slices.Clone(before.chat) // readInput writes into it
+		q.read = slices.Concat(before.items, before.Output)
 	}
 	switch verbosity := q.Text.Verbosity; {
 	case verbosity != "" && verbosity != "low" && verbosity != "medium": // which clients send by default
@@ -156,7 +117,7 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	case q.Reasoning.Effort != "" && q.Reasoning.Effort != "none":
 		return nil, openai.Bad("reasoning.effort", "%q is not supported: the chat template decides whether the model thinks", q.Reasoning.Effort)
 	}
-	if err := q.readInput(); err != nil {
+	if err := cmp.Or(q.readInclude(), q.readInput()); err != nil {
 		return nil, err
 	}
 	model, err := d.api.Model(r, data, q.Model)
@@ -178,16 +139,52 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	if q.call, err = d.api.Call(model, chat, tools, false); err != nil {
 		return nil, err
 	}
+	if q.logprobs && q.call.Prompt == nil {
+		return nil, openai.Bad("include", "the model %.200q is asked in words and has no tokens", q.Model)
+	}
 	one, err := model.Defaults().OneCall("parallel_tool_calls", tools, q.ParallelToolCalls != nil && !*q.ParallelToolCalls)
 	if err != nil {
 		return nil, err
 	}
 	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, One: one}
+	q.name = d.api.NameOf(model.Defaults(), q.Model)
 	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
 	q.created = time.Now().Unix()
-	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form}
+	wish := wishes{temperature: q.Temperature, topP: q.TopP, likely: q.TopLogprobs, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form}
 	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
 	return q, err
+}
+
+// logprobsOfText is what a request includes for the log-probabilities of its reply.
+const logprobsOfText = "message.output_text.logprobs"
+
+// readInclude reads whether the reply has log-probabilities.
+func (q *responses) readInclude() error {
+	for _, what := range q.Include {
+		switch what {
+		case logprobsOfText:
+			q.logprobs = true
+		case "reasoning.encrypted_content": // which agents always send
+		default:
+			return openai.Bad("include", "%.80q is not supported: want %s", what, logprobsOfText)
+		}
+	}
+	switch n := q.TopLogprobs; {
+	case n < 0 || n > trinity.MaxTopLogprobs:
+		return openai.Bad("top_logprobs", "it is %d; want 0 to %d", n, trinity.MaxTopLogprobs)
+	case n > 0 && !q.logprobs:
+		return openai.Bad("top_logprobs", "it needs %s in include", logprobsOfText)
+	}
+	return nil
+}
+
+// logprobsOf returns the log-probabilities of the tokens of a reply from a place on. They are those of all tokens, also of
+// thinking and of what ended the reply.
+func (q *responses) logprobsOf(c *trinity.Completion, from int) []wire.TokenLogprob {
+	if !q.logprobs || c == nil {
+		return []wire.TokenLogprob{}
+	}
+	return openai.TokenLogprobs(c, from, q.TopLogprobs, func(token int32) string { return q.call.Reads.Decode([]int32{token}) })
 }
 
 // readInput appends the messages of the input to the chat. A message of the assistant and the calls
@@ -197,6 +194,7 @@ func (q *responses) readInput() error {
 		return openai.Bad("input", "there is no input")
 	}
 	var calls []trinity.ToolCall // of the newest message
+	q.read = append(q.read, identified(q.Input)...)
 	for i, item := range q.Input {
 		text, err := textOf(item)
 		if err != nil {
@@ -295,7 +293,7 @@ func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesR
 		out.Status, out.IncompleteDetails = "incomplete", &wire.IncompleteReason{Reason: "max_output_tokens"}
 	}
 	calls := q.view.Calls(r)
-	out.Output = q.items(m, len(calls) == 0, out.Status)
+	out.Output = q.items(m, len(calls) == 0, out.Status, &r.Completion)
 	for _, c := range calls {
 		out.Output = append(out.Output, wire.Item{
 			Type: "function_call", ID: "fc_" + rand.Text(), CallID: c.ID, Name: c.Name, Arguments: new(string(c.Arguments)), Status: "completed",
@@ -309,7 +307,7 @@ func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesR
 // empty returns the response without any output.
 func (q *responses) empty() *wire.ResponsesReply {
 	out := &wire.ResponsesReply{
-		CreatedAt: q.created, ID: q.ids[0], Model: q.Model, Object: "response", Output: []wire.Item{}, Status: "in_progress",
+		CreatedAt: q.created, ID: q.ids[0], Model: q.name, Object: "response", Output: []wire.Item{}, Status: "in_progress",
 		ParallelToolCalls: *cmp.Or(q.ParallelToolCalls, new(true)), Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto",
 		Tools: append([]wire.ResponsesTool{}, q.Tools...), Metadata: map[string]string{},
 	}
@@ -331,7 +329,7 @@ func (q *responses) empty() *wire.ResponsesReply {
 
 // items returns the items of what the policy thinks and says. A message without text is left out unless
 // the reply must have one.
-func (q *responses) items(m trinity.Message, must bool, status string) (items []wire.Item) {
+func (q *responses) items(m trinity.Message, must bool, status string, so *trinity.Completion) (items []wire.Item) {
 	if m.Reasoning != "" {
 		items = append(items, wire.Item{
 			Type: "reasoning", ID: q.ids[1], Status: "completed", Summary: []json.RawMessage{},
@@ -341,7 +339,7 @@ func (q *responses) items(m trinity.Message, must bool, status string) (items []
 	if m.Content != "" || must {
 		items = append(items, wire.Item{
 			Type: "message", ID: q.ids[2], Role: "assistant", Status: status,
-			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}}},
+			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}, Logprobs: q.logprobsOf(so, 0)}},
 		})
 	}
 	return items

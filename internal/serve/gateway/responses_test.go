@@ -133,14 +133,15 @@ func TestResponsesThatAreRefused(t *testing.T) {
 		"tools":                `{"tools":[{"type":"web_search"}],"input":"hi"}`,
 		"background":           `{"background":true,"input":"hi"}`,
 		"conversation":         `{"conversation":"c","input":"hi"}`,
-		"include":              `{"include":["message.output_text.logprobs"],"input":"hi"}`,
+		"include":              `{"include":["file_search_call.results"],"input":"hi"}`,
+		"top_logprobs":         `{"top_logprobs":2,"input":"hi"}`,
 		"temperature":          `{"temperature":11,"input":"hi"}`,
 		"metadata":             `{"metadata":{"a":5},"input":"hi"}`,
 		"max_output_tokens":    `{"max_output_tokens":0,"input":"hi"}`,
 	} {
 		status, text := e.ask("/responses", body)
 		if status != http.StatusBadRequest || !strings.Contains(text, fmt.Sprintf(`"param":%q`, field)) ||
-			!strings.Contains(text, `"message":"`+field+`: `) {
+			!strings.Contains(text, `"message":"`+field) {
 			t.Errorf("%s: %d %s, want the field %s", body, status, text, field)
 		}
 	}

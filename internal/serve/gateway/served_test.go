@@ -44,11 +44,15 @@ func servedBy(t *testing.T, keep time.Duration) (*httptest.Server, *named) {
 	return web, sampler
 }
 
+// askServed sends a request: POST with a body, GET without, or the method before the path.
 func askServed(t *testing.T, web *httptest.Server, path, body string, header ...string) (status int, text string) {
 	t.Helper()
 	method := http.MethodPost
 	if body == "" {
 		method = http.MethodGet
+	}
+	if named, rest, ok := strings.Cut(path, " "); ok {
+		method, path = named, rest
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, web.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -138,7 +142,7 @@ func TestResponsesLeave(t *testing.T) {
 	whole.most, whole.now = 3000, func() time.Time { return clock }
 	c, other := whole.of("one"), whole.of("other")
 	put := func(id string, text string) {
-		c.keep(&wire.ResponsesReply{ID: id}, []trinity.Message{{Role: "user", Content: text}})
+		c.keep(responded{&wire.ResponsesReply{ID: id}, []trinity.Message{{Role: "user", Content: text}}, nil})
 	}
 	has := func(id string) bool { _, known := c.kept(id); return known }
 	put("a", "x")
@@ -158,7 +162,7 @@ func TestResponsesLeave(t *testing.T) {
 	if has("b") || has("c") || !has("d") || !has("e") || c.bytes > 3000 {
 		t.Errorf("%d bytes are kept", c.bytes)
 	}
-	other.keep(&wire.ResponsesReply{ID: "small"}, nil)
+	other.keep(responded{&wire.ResponsesReply{ID: "small"}, nil, nil})
 	put("f", large)
 	if _, known := other.kept("small"); !known || has("d") || !has("f") {
 		t.Error("a response leaves because of another client's")

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/serve/openai"
@@ -14,7 +17,7 @@ import (
 // Models are the models of a service, each of which has a server.
 type Models interface {
 	Servers() []*openai.Server
-	// Of returns the one of the servers that answers a request for a model by this name, "" for none.
+	// Of returns the one of the servers that answers a request for a model by this name.
 	Of(r *http.Request, name string) (*openai.Server, error)
 	// Names returns the names of the models that the client of a request may ask for.
 	Names(r *http.Request) []string
@@ -30,21 +33,23 @@ func ServedBy(models Models, keep time.Duration) http.Handler {
 	by := map[*openai.Server]http.Handler{}
 	mux := http.NewServeMux()
 	for i, api := range models.Servers() {
-		if by[api] = answering(api, of); i == 0 { // any of them shows responses
-			mux.Handle("GET /v1/responses/{id}", by[api])
+		if by[api] = answering(api, of); i == 0 { // any of them has the responses of all
+			(&dialects{api, of}).handleKept(mux)
 		}
 	}
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, r *http.Request) { openai.List(w, models.Names(r)) })
 	mux.HandleFunc("GET /v1/models/{name...}", func(w http.ResponseWriter, r *http.Request) { openai.Show(w, r, models.Names(r)) })
-	mux.HandleFunc("POST /v1/", func(w http.ResponseWriter, r *http.Request) {
-		api, err := choose(w, r, models)
-		if err != nil {
-			Fail(w, r.URL.Path, err)
-			return
-		}
-		by[api].ServeHTTP(w, r)
-	})
-	mux.HandleFunc("/", openai.NotHere)
+	for _, pattern := range append(slices.Collect(maps.Keys((&dialects{}).asking())), "POST /v1/chat/completions", "POST /v1/completions") {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			api, err := choose(w, r, models)
+			if err != nil {
+				Fail(w, r.URL.Path, err)
+				return
+			}
+			by[api].ServeHTTP(w, r)
+		})
+	}
+	mux.HandleFunc("/", notHere)
 	return mux
 }
 
@@ -61,5 +66,21 @@ func choose(w http.ResponseWriter, r *http.Request, models Models) (*openai.Serv
 		return nil, openai.NotJSON(err)
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
-	return models.Of(r, asked.Model)
+	served := models.Servers()
+	switch {
+	case asked.Model != "" || len(served) == 0:
+		return models.Of(r, asked.Model)
+	case len(served) == 1:
+		return served[0], nil
+	}
+	return nil, openai.Bad("model", "the request names no model, and several are served here: ask for one of %s", namesOf(served))
+}
+
+// namesOf returns the names of the models of servers.
+func namesOf(servers []*openai.Server) string {
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
 }

@@ -89,6 +89,13 @@ func TestSeveralModels(t *testing.T) {
 		{"/v1/models", "", "ann", 200, `"id":"of ann"`},
 		{"/v1/models/of%20ann", "", "ann", 200, `"id":"of ann"`},
 		{"/v1/models/of%20ann", "", "bob", 404, `there is no model \"of ann\" here`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`, "ann", 400, "ask for one of clerk, poet"},
+		{"/v1/responses", `{"input":"hi"}`, "ann", 400, `"param":"model"`},
+		{"/v1/messages", `{"max_tokens":1}`, "ann", 400, `"message":"model: the request names no model`},
+		{"/v1/messages/batches", `{}`, "ann", 404, `"type":"not_found_error"`},
+		{"GET /v1/messages", "", "ann", 404, `"message":"there is no GET /v1/messages here","type":"not_found_error"`},
+		{"DELETE /v1/responses/" + made.ID, "", "bob", 404, "there is no response"},
+		{"POST /v1/responses/" + made.ID + "/cancel", "", "bob", 404, "there is no response"},
 		{"/v1/embeddings", `{"model":"poet"}`, "ann", 404, "there is no POST /v1/embeddings here"},
 		{"/v1/files", "", "ann", 404, "there is no GET /v1/files here"},
 	} {

@@ -47,8 +47,14 @@ func (d Defaults) Constrained(p *trinity.SamplingParams, w Wanted) error {
 // Demanded returns whether a tool_choice of OpenAI's APIs demands a call that the model then makes, and of
 // which tool; "" for any of them. It checks the choice.
 func (d Defaults) Demanded(choice, tools json.RawMessage) (name string, demanded bool, err error) {
-	if name, demanded = demandedCall(choice); !demanded || d.Constrain == nil || d.Demand.AsAuto {
+	name, demanded = demandedCall(choice)
+	switch {
+	case d.Constrain == nil || d.Demand.AsAuto:
 		return "", false, d.Demand.CheckChoice(choice)
+	case !demanded && d.Demand.CheckChoice(choice) != nil:
+		return "", false, Bad("tool_choice", "%s is not supported: want auto, none, required or a function", quoted("tool_choice", choice))
+	case !demanded:
+		return "", false, nil
 	}
 	if noneIfEmpty(tools) == nil {
 		return "", false, Bad("tool_choice", "%s without tools", quoted("tool_choice", choice))
@@ -84,9 +90,9 @@ func (q *request) readForm() (Wanted, error) {
 			return out, Bad(k.key, "%s asks for a form, too: leave one of them out", out.Key)
 		}
 		if err := k.read(&out.Form, k.value); err != nil {
-			problem := ProblemOf(err)
-			problem.Param = k.key
-			return out, problem
+			problem := *ProblemOf(err)
+			problem.Param, problem.Message = k.key, strings.Replace(problem.Message, "the request", k.key, 1)
+			return out, &problem
 		}
 		out.Key = k.key
 	}

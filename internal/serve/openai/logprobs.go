@@ -24,7 +24,7 @@ func (q *request) logprobsOf(s *Server, choice int, c *trinity.Completion, has *
 	from := has.tokens
 	has.tokens = len(c.Tokens)
 	if q.as == chat {
-		return q.chatLogprobs(s, c, from)
+		return &wire.Logprobs{Content: TokenLogprobs(c, from, q.likely, func(token int32) string { return q.textOf(s, token) })}
 	}
 	l, tokens := &wire.Logprobs{}, c.Tokens
 	first := from
@@ -56,16 +56,16 @@ func at(top [][]trinity.TokenLogprob, i, n int) []trinity.TokenLogprob {
 	return nil
 }
 
-func (q *request) chatLogprobs(s *Server, c *trinity.Completion, from int) *wire.Logprobs {
-	l := &wire.Logprobs{}
+// TokenLogprobs returns the log-probabilities of the tokens of a reply from a place on, and of up to likely other tokens there.
+func TokenLogprobs(c *trinity.Completion, from, likely int, text func(int32) string) (all []wire.TokenLogprob) {
 	for i := from; i < len(c.Tokens); i++ {
 		most := []wire.TokenLogprob{}
-		for _, x := range at(c.TopLogprobs, i, q.likely) {
-			most = append(most, wire.TokenLogprob{Token: q.textOf(s, x.Token), Logprob: x.Logprob})
+		for _, x := range at(c.TopLogprobs, i, likely) {
+			most = append(most, wire.TokenLogprob{Token: text(x.Token), Logprob: x.Logprob})
 		}
-		l.Content = append(l.Content, wire.TokenLogprob{Token: q.textOf(s, c.Tokens[i]), Logprob: c.Logprobs[i], TopLogprobs: most})
+		all = append(all, wire.TokenLogprob{Token: text(c.Tokens[i]), Logprob: c.Logprobs[i], TopLogprobs: most})
 	}
-	return l
+	return all
 }
 
 // append appends a token of a plain completion. logprob is nil if it has none.

@@ -28,7 +28,7 @@ type Model interface {
 // Defaults are a model's sampling parameters and limits.
 type Defaults struct {
 	trinity.SamplingParams
-	Name   string // of the model in replies; "" is the server's
+	Name   string // of the model in replies; "" is the one that the request asks for
 	MaxLen int    // tokens of prompt and reply; 0 is no limit
 	Cut    bool   // a request for more tokens than fit gets as many as fit; else it is refused
 	Demand Demand
@@ -97,7 +97,7 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 		}
 		return nil, &Problem{
 			Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
-			Message: fmt.Sprintf("the model %q is not served here: ask for %s", name, ask),
+			Message: fmt.Sprintf("the model %.200q is not served here: ask for %s", name, ask),
 		}
 	}
 	adapted := *m

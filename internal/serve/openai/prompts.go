@@ -16,6 +16,9 @@ import (
 // of those.
 func (q *request) readPrompts(s *Server, model Model) error {
 	var calls []*Call
+	if text := string(bytes.TrimSpace(q.Prompt)); text == "" || text == "null" {
+		return Bad("prompt", "there is no prompt")
+	}
 	for _, one := range listed(q.Prompt) {
 		var text string
 		var prompt []int32

@@ -34,7 +34,7 @@ func (q *request) object() string {
 
 // response returns a reply with the fields that all replies share.
 func (q *request) response(s *Server, choices []wire.Choice) wire.Response {
-	return wire.Response{ID: q.id, Object: q.object(), Created: time.Now().Unix(), Model: cmp.Or(q.limits.Name, s.Name), Choices: choices}
+	return wire.Response{ID: q.id, Object: q.object(), Created: time.Now().Unix(), Model: s.NameOf(q.limits, q.Model), Choices: choices}
 }
 
 func (q *request) usage(out []Reply) *wire.Usage {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -54,8 +55,10 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := s.checkKeys(data); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, &q.Request); err != nil {
+	if err := json.Unmarshal(data, &q.Request); err != nil && errors.As(err, new(*json.UnmarshalTypeError)) {
 		return nil, NotJSON(err)
+	} else if err != nil { // checkKeys has read the JSON, and messages alone check more
+		return nil, Bad("messages", "%v", err)
 	}
 	model, err := s.Model(r, data, q.Model)
 	if err != nil {
@@ -241,7 +244,7 @@ func (q *request) readParams(s *Server) error {
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
 		return Bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
-	case q.samples()*len(q.prompts) > maxChoices:
+	case q.samples() > maxChoices || q.samples()*len(q.prompts) > maxChoices:
 		return Bad("prompt", "%d prompts of %d replies each; want at most %d replies", len(q.prompts), q.samples(), maxChoices)
 	case q.samples() > p.N && (q.as == chat || !q.limits.Scores):
 		return Bad("best_of", "best_of is %d and n is %d: only a completion of a served model chooses among replies", *q.BestOf, p.N)
@@ -291,7 +294,7 @@ func (q *request) readPenalties(vocab int) error {
 	p.LogitBias = nil
 	for key, bias := range q.LogitBias {
 		switch id, err := strconv.ParseInt(key, 10, 32); {
-		case err != nil || id < 0 || id >= int64(vocab):
+		case err != nil || id < 0 || id >= int64(vocab) || strconv.FormatInt(id, 10) != key: // "05" would be a second bias of 5
 			return Bad("logit_bias", "logit_bias has the key %q; want a token id, 0 to %d", key[:min(len(key), maxShown)], vocab-1)
 		case bias < -100 || bias > 100:
 			return Bad("logit_bias", "logit_bias of token %s is %v; want -100 to 100", key, bias)

@@ -2,12 +2,14 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,16 +55,19 @@ func (s *Server) Endpoints() http.Handler {
 	mux.Handle("GET /v1/models/{name...}", s.guard(func(w http.ResponseWriter, r *http.Request) { Show(w, r, s.names()) }))
 	mux.Handle("POST /v1/chat/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, chat) }))
 	mux.Handle("POST /v1/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, plain) }))
-	mux.Handle("/", s.guard(NotHere))
+	mux.Handle("/", s.guard(func(w http.ResponseWriter, r *http.Request) { Fail(w, NotHere(r)) }))
 	return mux
 }
 
-// NotHere refuses a request for what the API does not have.
-func NotHere(w http.ResponseWriter, r *http.Request) {
-	Fail(w, &Problem{
-		Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path),
-	})
+// NotHere returns the problem of a request for what an API does not have.
+func NotHere(r *http.Request) error {
+	return &Problem{
+		Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %.200s here", r.Method, r.URL.Path),
+	}
 }
+
+// NameOf returns the name in the replies of a model: its own, or the one that the request asks for, or that of the server.
+func (s *Server) NameOf(d Defaults, asked string) string { return cmp.Or(d.Name, asked, s.Name) }
 
 // guard refuses requests without the token.
 func (s *Server) guard(next http.HandlerFunc) http.Handler {
@@ -92,12 +97,20 @@ func Bad(param, format string, args ...any) error {
 	return &Problem{Status: http.StatusBadRequest, Code: "invalid_value", Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
+// About returns the message with the field that it is about, because clients such as OpenAI's show the message alone.
+func (p *Problem) About() string {
+	if p.Param == "" || strings.HasPrefix(p.Message, p.Param) {
+		return p.Message
+	}
+	return p.Param + ": " + p.Message
+}
+
 func (p *Problem) body() wire.Refusal {
 	kind := "invalid_request_error"
 	if p.Status >= 500 {
 		kind = "server_error"
 	}
-	return wire.Refusal{Error: wire.Error{Message: p.Message, Type: kind, Param: orNull(p.Param), Code: orNull(p.Code)}}
+	return wire.Refusal{Error: wire.Error{Message: p.About(), Type: kind, Param: orNull(p.Param), Code: orNull(p.Code)}}
 }
 
 // orNull returns nil for "", which JSON writes as null.

@@ -43,12 +43,18 @@ func CheckTools(tools json.RawMessage) error {
 	if len(tools) == 0 {
 		return nil
 	}
-	var list []struct{ Function struct{ Name string } }
+	var list []struct {
+		Type     string
+		Function struct{ Name string }
+	}
 	if json.Unmarshal(tools, &list) != nil {
 		return Bad("tools", "want a list of functions")
 	}
 	for i, t := range list {
-		if t.Function.Name == "" {
+		switch {
+		case t.Type != "" && t.Type != "function":
+			return Bad("tools", "tool %d is of type %.80q: want function", i+1, t.Type)
+		case t.Function.Name == "":
 			return Bad("tools", "function %d has no name", i+1)
 		}
 	}

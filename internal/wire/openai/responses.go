@@ -4,6 +4,7 @@ import "encoding/json"
 
 // ResponsesRequest is the body of POST /v1/responses.
 type ResponsesRequest struct {
+	Include            []string          `json:"include,omitzero"` // message.output_text.logprobs
 	Input              Items             `json:"input"`
 	Instructions       string            `json:"instructions,omitzero"`
 	MaxOutputTokens    *int              `json:"max_output_tokens,omitzero"`
@@ -26,7 +27,9 @@ type ResponsesRequest struct {
 	} `json:"text,omitzero"`
 	ToolChoice json.RawMessage `json:"tool_choice,omitzero"` // "auto", "none", "required" or an object
 	Tools      []ResponsesTool `json:"tools,omitzero"`
-	TopP       *float32        `json:"top_p,omitzero"`
+	// TopLogprobs is how many likely tokens the log-probabilities have at each place.
+	TopLogprobs int      `json:"top_logprobs,omitzero"`
+	TopP        *float32 `json:"top_p,omitzero"`
 }
 
 // Items are parts of a chat. In JSON they may be a text, which is one message of the user.
@@ -57,6 +60,15 @@ type Item struct {
 	Type    string            `json:"type,omitzero"` // "" is a message
 }
 
+// ItemList is a page of items.
+type ItemList struct {
+	Data    []Item  `json:"data"`
+	FirstID *string `json:"first_id"`
+	HasMore bool    `json:"has_more"`
+	LastID  *string `json:"last_id"`
+	Object  string  `json:"object"` // list
+}
+
 // Parts are the content of an item. In JSON they may be a text.
 type Parts []Part
 
@@ -73,6 +85,7 @@ func (p *Parts) UnmarshalJSON(data []byte) error {
 // Part is a part of an item's content.
 type Part struct {
 	Annotations []json.RawMessage `json:"annotations,omitzero"` // of an output_text
+	Logprobs    []TokenLogprob    `json:"logprobs,omitzero"`    // of an output_text: those of the tokens of the reply
 	Text        string            `json:"text"`
 	Type        string            `json:"type"` // input_text, output_text, reasoning_text
 }

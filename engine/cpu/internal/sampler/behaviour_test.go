@@ -305,7 +305,7 @@ func TestBadRequestsAreErrors(t *testing.T) {
 		{[]int32{2}, trinity.SamplingParams{N: -1}, "N is -1"},
 		{[]int32{2}, trinity.SamplingParams{N: 1 << 58}, "N is 288230376151711744; expected 1 to 65536"},
 		{[]int32{2}, trinity.SamplingParams{RepetitionPenalty: -1}, "repetition_penalty is -1"},
-		{[]int32{2}, trinity.SamplingParams{Stop: []string{"x"}}, "Options.Decode"},
+		{[]int32{2}, trinity.SamplingParams{Stop: []string{"x"}}, "the model has no tokenizer"},
 	} {
 		if _, err := s.Sample(context.Background(), trinity.Prompt{Tokens: c.prompt}, c.params); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v %+v: %v; want an error with %q", c.prompt, c.params, err, c.want)

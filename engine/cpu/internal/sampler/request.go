@@ -46,7 +46,7 @@ func (s *Sampler) newRequest(tokens []int32, p trinity.SamplingParams) (*request
 		return nil, err
 	}
 	if len(p.Stop) > 0 && s.opts.Decode == nil {
-		return nil, errors.New("sampler: stop strings need Options.Decode, which is not set: use stop tokens")
+		return nil, errors.New("sampler: the model has no tokenizer to look for stop strings: use stop tokens")
 	}
 	if len(tokens) == 0 {
 		return nil, errors.New("sampler: the prompt is empty; give it at least one token, e.g. the beginning-of-sequence token")
