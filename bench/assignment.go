@@ -49,6 +49,12 @@ type assignment struct {
 	Server        string      `json:"server"`          // address of a server that runs already
 	Trace         string      `json:"trace"`           // monitor.trace of a run
 	Copied        bool        `json:"copied"`          // the bytes of a version are copied, and no server gets them
+	Lone          bool        `json:"lone"`            // one model has the work of several
+	Unscored      bool        `json:"unscored"`        // no log-probabilities of prompts
+	Formless      bool        `json:"formless"`        // replies have no form
+	Direct        bool        `json:"direct"`          // a run without a service
+	Cookbook      string      `json:"cookbook"`        // Python of the cookbook of Tinker
+	Scripts       string      `json:"scripts"`         // folder of the peers
 	Curves        curves      `json:"curves"`          // that a studio shows
 }
 
@@ -86,7 +92,7 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt,
 		DType: dtype, StepsInFlight: 2,
-		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"),
+		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"), Cookbook: s.peers.pythonOf("tinker-cookbook"), Scripts: s.peers.scripts,
 		Curves: s.curves(),
 	}
 	switch {
@@ -95,7 +101,7 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 	case w.packed:
 		a.Train, a.Lengths = s.tokens, s.lengths[:w.rows]
 	case w.prompt > 0:
-		a.Train = s.tokens[:w.rows*w.prompt+1]
+		a.Train = s.tokens[:min(w.rows*w.prompt+1, len(s.tokens))] // a service repeats them
 	}
 	return a
 }

@@ -54,6 +54,22 @@ var installations = []installation{
 		steps: func(python, scripts string) [][]string {
 			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-worker.txt")}}
 		}},
+	// Its renderers lack a wheel for some platforms, and what is measured does not use them.
+	{name: "cookbook", programs: []string{"tinker-cookbook"}, packages: []string{"tinker", "tinker_cookbook"}, size: "6 GB",
+		steps: func(python, scripts string) [][]string {
+			return [][]string{
+				{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-cookbook.txt")},
+				{python, "-m", "pip", "install", "--no-deps", "tinker-cookbook==0.6.1"},
+			}
+		}},
+	// The JAX that its extra asks for is that for CUDA, and the one for CPUs does.
+	{name: "skyrl-tx", programs: []string{"skyrl-tx"}, packages: []string{"skyrl-tx", "jax", "tinker"}, size: "6 GB",
+		steps: func(python, scripts string) [][]string {
+			return [][]string{
+				{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-skyrl.txt")},
+				{python, "-m", "pip", "install", "--no-deps", "skyrl-tx==0.3.0"},
+			}
+		}},
 	{name: "monitors", programs: []string{"tensorboard", "mlflow", "trackio"}, size: "1 GB",
 		packages: []string{"tensorboard", "mlflow", "trackio"},
 		steps: func(python, scripts string) [][]string {

@@ -19,6 +19,7 @@ type sampling struct {
 	calls   [][][]int32
 	new     int
 	whole   bool
+	form    func(number int) (trinity.Constraint, error) // of the replies of a run; nil for none
 }
 
 func newSampling(a *assignment) (task, error) {
@@ -41,6 +42,12 @@ func (s *sampling) run(number int) (sample, error) {
 	for i, tokens := range prompts {
 		eg.Go(func() error {
 			p := trinity.SamplingParams{Temperature: 1, MaxTokens: s.new, IgnoreEOS: true, Seed: uint64(i)}
+			if s.form != nil {
+				var err error
+				if p.Constraint, err = s.form(number); err != nil {
+					return err
+				}
+			}
 			p.OnToken = func(int, trinity.Sampled) { c.tick(i) }
 			out, err := s.sampler.Sample(context.Background(), trinity.Prompt{Tokens: tokens}, p)
 			if err == nil && len(out[0].Tokens) != s.new {

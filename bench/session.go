@@ -137,6 +137,12 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 		fmt.Fprintf(os.Stderr, "%s is left out: there is no chromium-headless-shell\n", w.name)
 		return nil
 	}
+	for _, need := range w.needs {
+		if e := s.peers.of(need); e == nil || e.missing != "" {
+			fmt.Fprintf(os.Stderr, "%s is left out: our side runs %s: give --peers %[2]s, too, and --install it\n", w.name, need)
+			return nil
+		}
+	}
 	reasons := ""
 	measured := false
 	for i := range w.rivals {

@@ -64,7 +64,7 @@ func (r *Row) conclude() {
 
 // times is how many times as fast a is as b.
 func (r *Row) times(a, b float64) float64 {
-	if r.Unit == "s" || r.Unit == "ms" || r.Unit == "%" {
+	if slices.Contains([]string{"s", "ms", "%", "MB"}, r.Unit) {
 		a, b = b, a
 	}
 	if b == 0 {

@@ -9,7 +9,7 @@ import (
 // workload is one thing that is measured.
 type workload struct {
 	name string
-	unit string // tok/s, exp/s and rows/s, where more is better, or s, ms and %, where less is
+	unit string // tok/s, exp/s and rows/s, where more is better, or s, ms, % and MB, where less is
 
 	model   bool // it needs one
 	rows    int  // sequences at once
@@ -63,6 +63,7 @@ var (
 	// llama.cpp reads the files that it is fastest with, and ours has the storage nearest to each.
 	llamaBF16 = rival{name: "llama.cpp bf16", program: "llama.cpp", script: "generate_llama.py", gguf: "bf16", dtype: "bf16", target: 1.7}
 	llamaQ4   = rival{name: "llama.cpp Q4_1", program: "llama.cpp", script: "generate_llama.py", gguf: "q4_1", dtype: int8Weights, target: 1}
+	skyrl     = rival{name: "SkyRL-tx, JAX", program: "skyrl-tx", script: "service_skyrl.py"}
 	oneThread = rival{name: "ourselves, one thread", program: "ourselves", target: 1.85, differs: func(a *assignment) { a.Threads = 1 }}
 )
 
@@ -137,6 +138,22 @@ var workloads = []workload{
 	{name: "python_rollout", unit: "ms", goal: 3, ours: newPythonRollouts, rivals: []rival{
 		{name: "simple_workflow", program: "ourselves", differs: func(a *assignment) { a.Unkept = true }}}},
 	{name: "python_loss", unit: "ms", goal: 25, ours: newPythonLoss},
+	serviceStep,
+	{name: "service_own", model: true, unit: "%", rows: 64, prompt: 512, ours: newOwnWork, goal: 2},
+	{name: "service_tenants", model: true, unit: "tok/s", rows: 2, prompt: 256, ours: newTenants, rivals: []rival{
+		{name: "one tenant", program: "ourselves", target: .9, differs: func(a *assignment) { a.Lone = true }}}},
+	{name: "service_adapters", model: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newAdapters, rivals: []rival{
+		{name: "one adapter", program: "ourselves", target: .85, differs: func(a *assignment) { a.Lone = true }}}},
+	{name: "service_memory", model: true, unit: "MB", rows: 2, prompt: 256, ours: newFurther(true), goal: 160},
+	{name: "service_open", model: true, unit: "s", rows: 2, prompt: 256, ours: newFurther(false), goal: .5},
+	{name: "service_restored", model: true, unit: "s", rows: 2, prompt: 256, ours: newRestored, goal: .5},
+	{name: "service_logprobs", model: true, unit: "tok/s", rows: 1, prompt: 2048, new: 1, ours: newScoring, rivals: []rival{
+		{name: "prefill", program: "ourselves", target: 1 / 1.5, differs: func(a *assignment) { a.Unscored = true }}}},
+	{name: "service_forward_backward", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newForwardBackward, rivals: []rival{skyrl.wanting(1)}},
+	{name: "service_sample", model: true, unit: "tok/s", rows: 32, prompt: 16, new: newTokens, ours: newOneAdapter, rivals: []rival{skyrl.wanting(1)}},
+	{name: "service_mask", model: true, unit: "ms", new: 500, ours: newMasks, goal: .1},
+	{name: "service_masked_decode", model: true, unit: "tok/s", rows: 32, prompt: 16, new: 32, ours: newMasked, rivals: []rival{
+		{name: "replies without a form", program: "ourselves", target: .9, differs: func(a *assignment) { a.Formless = true }}}},
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 
