@@ -88,8 +88,8 @@ func TestCookbook(t *testing.T) {
 	reinforced := []string{"renderer_name=role_colon", "eval_every=0", "max_steps=2"}
 	for name, args := range map[string][]string{
 		"math_rl.train": append(reinforced, "env=arithmetic", "loss_fn=importance_sampling", "groups_per_batch=4", "group_size=4", "lora_rank=8"),
-		"rl_numerics_check.train": {"renderer_name=qwen3", "group_size=2", "groups_per_batch=2", "max_tokens=32", "max_trajectory_tokens=400",
-			"task.num_pages_min=2", "task.num_pages_max=3", "task.page_chars=120", "max_steps=2"},
+		"rl_numerics_check.train": {"renderer_name=qwen3", "group_size=2", "groups_per_batch=2", "max_tokens=48", "max_trajectory_tokens=1500",
+			"task.num_pages_min=2", "task.num_pages_max=3", "task.page_chars=500", "max_steps=2"},
 		"multiplayer_rl.guess_number.train": append(reinforced, "group_size=2", "batch_size=2", "max_tokens=8"),
 		"preference.shorter.train":          append(reinforced, "group_size=4", "batch_size=2", "max_tokens=16"),
 		"preference.dpo.train":              {"renderer_name=role_colon", "batch_size=8", "max_steps=2"},

@@ -43,9 +43,13 @@ func newTinkerPlace(t *testing.T, variable string, modules ...string) tinkerPlac
 
 // serve starts a service of a model at an address, and returns when it answers. kill ends it at once.
 func (p tinkerPlace) serve(t *testing.T, model, dir, address string) (kill func()) {
+	longest := "512"
+	if model == cookbookName {
+		longest = "2048" // it is tiny
+	}
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, p.program, "service", "--dir", dir, "--model", model, "--max-model-len", "512", "--addr", address)
+	cmd := exec.CommandContext(ctx, p.program, "service", "--dir", dir, "--model", model, "--max-model-len", longest, "--addr", address)
 	cmd.Dir = p.dir
 	said, err := cmd.StderrPipe()
 	if err == nil {

@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 var update = flag.Bool("update", false, "write the table of the SDK's methods into docs/reference/tinker.md")
@@ -142,6 +145,51 @@ func TestOlderSDKs(t *testing.T) {
 		table += fmt.Sprintf("| %s | %d | %d | %d | %s |\n", v.Result, len(methods), done, len(methods)-done, strings.Join(only, ", "))
 	}
 	compareTable(t, "<!-- versions: written by go test ./internal/serve/tinker -run OlderSDKs -update -->\n", table)
+}
+
+// The calls of Trinity-RFT's trainer, whose loss is computed by the client (0.6.0) or by the service (newer), train alike. It
+// deletes a checkpoint by a name that is none, is told so, and goes on.
+func TestTrinityRFT(t *testing.T) {
+	p := newSDKPlace(t)
+	p.python = trinitytest.Python(t, "TRINITY_COOKBOOK_PYTHON", "tinker", "torch")
+	type line struct {
+		Call   string
+		Result any
+	}
+	lines := map[string][]line{}
+	for _, way := range []string{"custom", "server"} {
+		for text := range strings.Lines(p.run(t, "", "trinity_rft.py", way)) {
+			var x line
+			if err := json.Unmarshal([]byte(text), &x); err != nil {
+				t.Fatal(err)
+			}
+			lines[way] = append(lines[way], x)
+			if told := fmt.Sprint(x.Result); x.Call == "delete_checkpoint" && !strings.Contains(told, "want weights/NAME or sampler_weights/NAME") {
+				t.Errorf("%s: a checkpoint is deleted by a wrong name: %s", way, told)
+			}
+		}
+	}
+	if len(lines["custom"]) != 6 || len(lines["server"]) != 6 {
+		t.Fatalf("the calls print %v", lines)
+	}
+	for i, custom := range lines["custom"] {
+		if server := lines["server"][i]; custom.Call != server.Call || !alike(custom.Result, server.Result) {
+			t.Errorf("line %d: the client's loss gives %v, the service's %v", i, custom, server)
+		}
+	}
+}
+
+// alike reports whether numbers differ by less than 1e-4, in lists of lists too.
+func alike(a, b any) bool {
+	switch a := a.(type) {
+	case float64:
+		b, ok := b.(float64)
+		return ok && math.Abs(a-b) < 1e-4
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, alike)
+	}
+	return a == b
 }
 
 // closes is the last line of a loop. Older versions of the SDK have no close.
