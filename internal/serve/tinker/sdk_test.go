@@ -53,6 +53,9 @@ func newSDKPlace(t *testing.T) sdkPlace {
 func (p sdkPlace) run(t *testing.T, older, script string, args ...string) string {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join("testdata", script))
+	if err == nil {
+		_, err = os.Stat(script) // so that a changed script runs again
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
