@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // smolLM2Name is what the loops call the model. The SDK opens its tokenizer in a folder of that name.
@@ -22,13 +24,11 @@ const smolLM2Name = "HuggingFaceTB/SmolLM2-135M-Instruct"
 // tinkerPlace is a folder in which loops over the SDK of Tinker run, with a program that serves SmolLM2.
 type tinkerPlace struct{ dir, python, program string }
 
-func newTinkerPlace(t *testing.T) tinkerPlace {
+// newTinkerPlace makes one for the Python that a variable names, which has some modules beside tinker.
+func newTinkerPlace(t *testing.T, variable string, modules ...string) tinkerPlace {
 	t.Helper()
 	model := smolLM2(t)
-	p := tinkerPlace{t.TempDir(), os.Getenv("TRINITY_TINKER_PYTHON"), ""}
-	if p.python == "" {
-		t.Skip("TRINITY_TINKER_PYTHON names no Python that has tinker")
-	}
+	p := tinkerPlace{t.TempDir(), trinitytest.Python(t, variable, append(modules, "tinker")...), ""}
 	t.Chdir("..")
 	p.program = filepath.Join(p.dir, "trinity")
 	for _, args := range [][]string{
@@ -41,11 +41,15 @@ func newTinkerPlace(t *testing.T) tinkerPlace {
 	return p
 }
 
-// serve starts a service at an address, and returns when it answers. kill ends it at once.
-func (p tinkerPlace) serve(t *testing.T, dir, address string) (kill func()) {
+// serve starts a service of a model at an address, and returns when it answers. kill ends it at once.
+func (p tinkerPlace) serve(t *testing.T, model, dir, address string) (kill func()) {
+	longest := "512"
+	if model == cookbookName {
+		longest = "2048" // it is tiny
+	}
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, p.program, "service", "--dir", dir, "--model", smolLM2Name, "--max-model-len", "512", "--addr", address)
+	cmd := exec.CommandContext(ctx, p.program, "service", "--dir", dir, "--model", model, "--max-model-len", longest, "--addr", address)
 	cmd.Dir = p.dir
 	said, err := cmd.StderrPipe()
 	if err == nil {
@@ -82,6 +86,14 @@ func (p tinkerPlace) serve(t *testing.T, dir, address string) (kill func()) {
 	return kill
 }
 
+// client returns a Python that is a client of the service at an address.
+func (p tinkerPlace) client(ctx context.Context, address string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.python, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "TINKER_BASE_URL=http://"+address, "TINKER_API_KEY=tml-local", "HF_HUB_OFFLINE=1", "TINKER_TELEMETRY=0")
+	return cmd
+}
+
 // loop runs an example against the service at an address, and returns what it prints. each receives the lines.
 func (p tinkerPlace) loop(t *testing.T, name, address string, steps int, each func(line string)) []string {
 	t.Helper()
@@ -91,10 +103,8 @@ func (p tinkerPlace) loop(t *testing.T, name, address string, steps int, each fu
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.python, script)
-	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "TINKER_BASE_URL=http://"+address, "TINKER_API_KEY=tml-local", "HF_HUB_OFFLINE=1", "TINKER_TELEMETRY=0",
-		fmt.Sprint("STEPS=", steps))
+	cmd := p.client(ctx, address, script)
+	cmd.Env = append(cmd.Env, fmt.Sprint("STEPS=", steps))
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
 	out, err := cmd.StdoutPipe()
@@ -130,12 +140,12 @@ var rightShare = regexp.MustCompile(`^step \d+: ([0-9.]+) right$`)
 
 // The loop of sums learns, and a service that is killed and started again under it ends with the same bytes.
 func TestTinkerSums(t *testing.T) {
-	p := newTinkerPlace(t)
+	p := newTinkerPlace(t, "TRINITY_TINKER_PYTHON")
 	const steps = 10
 	adapter := map[bool][]byte{}
 	for _, killed := range []bool{false, true} {
 		address, dir := freeAddress(t), filepath.Join(p.dir, fmt.Sprint("killed-", killed))
-		kill := p.serve(t, dir, address)
+		kill := p.serve(t, smolLM2Name, dir, address)
 		var right []float64
 		lines := p.loop(t, "sums.py", address, steps, func(line string) {
 			if m := rightShare.FindStringSubmatch(line); m != nil {
@@ -147,7 +157,7 @@ func TestTinkerSums(t *testing.T) {
 			}
 			if killed && strings.HasPrefix(line, "step 4:") {
 				kill()
-				kill = p.serve(t, dir, address)
+				kill = p.serve(t, smolLM2Name, dir, address)
 			}
 		})
 		kill()
@@ -168,8 +178,8 @@ func TestTinkerSums(t *testing.T) {
 
 // The other loops end with what they teach.
 func TestTinkerLoops(t *testing.T) {
-	p, address := newTinkerPlace(t), freeAddress(t)
-	p.serve(t, filepath.Join(p.dir, "service"), address)
+	p, address := newTinkerPlace(t, "TRINITY_TINKER_PYTHON"), freeAddress(t)
+	p.serve(t, smolLM2Name, filepath.Join(p.dir, "service"), address)
 	for name, want := range map[string]string{"sft.py": "The capital of Zorbland is Quix.", "tenants.py": "'Zorbland has no capital.': 4"} {
 		out := strings.Join(p.loop(t, name, address, 20, func(string) {}), "\n")
 		if !strings.Contains(out, want) {
