@@ -101,8 +101,9 @@ func newArena() *arena {
 		known: map[nodeKey]int32{}, lists: map[string]int32{}, setOf: map[[4]uint64]int32{}, rows: map[int32]*[256]int32{},
 		lives: map[int32]bool{}, lastNode: -1, work: compileWork,
 	}
-	for _, n := range []node{{kind: kindNone}, {kind: kindEmpty, nullable: true}, {kind: kindAll, nullable: true}} {
-		g.intern(n)
+	for i, n := range []node{{kind: kindNone}, {kind: kindEmpty, nullable: true}, {kind: kindAll, nullable: true}} {
+		g.known[nodeKey{kind: n.kind}] = int32(i)
+		g.nodes = append(g.nodes, n)
 	}
 	return g
 }
@@ -114,10 +115,13 @@ func (g *arena) intern(n node) int32 {
 		return id
 	}
 	id := g.push(n)
-	g.known[key] = id
+	if id != none {
+		g.known[key] = id
+	}
 	return id
 }
 
+// push appends a node. A full arena sets err and returns none, which nobody may remember.
 func (g *arena) push(n node) int32 {
 	if len(g.nodes) >= maxNodes {
 		g.err = errTooLarge
@@ -146,7 +150,9 @@ func (g *arena) internList(k kind, list []int32) int32 {
 		}
 	}
 	id := g.push(n)
-	g.lists[string(g.key)] = id
+	if id != none {
+		g.lists[string(g.key)] = id
+	}
 	return id
 }
 

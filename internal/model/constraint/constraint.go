@@ -126,9 +126,10 @@ func (b *builder) thinking(t Thinking, text int32) int32 {
 
 // grammar is a compiled form with its masks.
 type grammar struct {
-	mu    sync.Mutex // guards all below
-	masks *masks
-	start int32
+	mu     sync.Mutex // guards all below
+	masks  *masks
+	start  int32
+	failed bool // a reply was too much for it
 }
 
 // cursor is a place in a text of a grammar. It implements [trinity.Constraint].
@@ -136,6 +137,16 @@ type cursor struct {
 	g     *grammar
 	state int32
 	ended bool
+}
+
+// took returns the error of what was done last. It concerns one reply: others of the form go on, as far as
+// the states are there that they come to.
+func (g *grammar) took() error {
+	err := g.masks.g.err
+	if err != nil {
+		g.masks.g.err, g.failed = nil, true
+	}
+	return err
 }
 
 // Mask implements [trinity.Constraint].
@@ -150,7 +161,7 @@ func (c *cursor) Mask(bits []uint64) {
 	if c.state > empty {
 		copy(bits, g.masks.mask(c.state))
 	}
-	if g.masks.g.err != nil { // what the mask lacks is not known
+	if g.took() != nil { // what the mask lacks is not known
 		clear(bits)
 		return
 	}
@@ -184,13 +195,13 @@ func (c *cursor) Accept(token int32) error {
 	for i := range len(text) {
 		state = g.masks.g.step(state, text[i])
 	}
-	switch {
-	case g.masks.g.err != nil:
-		return g.masks.g.err
+	switch err := g.took(); {
+	case err != nil:
+		return err
 	case text == "" || state == none:
 		return fmt.Errorf("token %d, %q, does not fit the constraint", token, text)
 	}
-	c.state, g.masks.g.work = state, min(g.masks.g.work+tokenWork, maskWork)
+	c.state, g.masks.g.work = state, min(max(g.masks.g.work, 0)+tokenWork, maskWork)
 	return nil
 }
 
@@ -225,7 +236,7 @@ func (c *cache) get(key string) *grammar {
 	}
 	g := e.Value.(*cached).g
 	g.mu.Lock()
-	large := len(g.masks.g.nodes) > maxNodes/2 || g.masks.g.err != nil
+	large := len(g.masks.g.nodes) > maxNodes/2 || g.failed
 	g.mu.Unlock()
 	if large {
 		c.drop(e)
