@@ -247,6 +247,33 @@ func (g *arena) alt(parts ...int32) int32 {
 	return g.internList(kindAlt, list)
 }
 
+// factored returns what matches the same as a list of many alternatives of a few bytes, with one alternative
+// for the first bytes that the same bytes may follow. Derivatives of a class of letters then cost less.
+func (g *arena) factored(id int32) int32 {
+	if n := &g.nodes[id]; n.kind != kindAlt || len(n.list) < 8 {
+		return id
+	}
+	var order []int32
+	first := map[int32][4]uint64{}
+	for c := range 256 {
+		to := g.derive(id, byte(c))
+		if to == none {
+			continue
+		}
+		bytes, known := first[to]
+		if !known {
+			order = append(order, to)
+		}
+		bytes[c/64] |= 1 << (c % 64)
+		first[to] = bytes
+	}
+	list := make([]int32, 0, len(order))
+	for _, to := range order {
+		list = append(list, g.cat(g.set(first[to]), g.factored(to)))
+	}
+	return g.alt(list...)
+}
+
 // option matches a or the empty text.
 func (g *arena) option(a int32) int32 { return g.alt(a, empty) }
 

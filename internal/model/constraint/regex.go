@@ -216,7 +216,7 @@ func (r *regex) class(ranges []rune) int32 {
 	for i := 0; i < len(ranges); i += 2 {
 		list = append(list, r.in(ranges[i], ranges[i+1]))
 	}
-	return r.b.alt(list...)
+	return r.b.factored(r.b.alt(list...))
 }
 
 // repeats returns how often an expression with an operator for it may occur.

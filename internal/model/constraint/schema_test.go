@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -277,6 +278,26 @@ func TestOneReplyFailsAlone(t *testing.T) {
 	again, err := v.Compile(Form{Regex: pattern})
 	if err != nil || again.(*cursor).g == start.(*cursor).g {
 		t.Errorf("new replies get the grammar that is full: %v", err)
+	}
+}
+
+// A reader of floats sees a number on the same side of a bound.
+func TestNumbersAsFloats(t *testing.T) {
+	v := words()
+	for text, want := range map[string]bool{
+		"999.999999999999": true, "999.9999999999999999999": false, "0.999999999999999": true, "0.9999999999999999999": false,
+		"123456789012.345": true, "-0": false, "0": true, "1000": false, "999": true,
+	} {
+		for schema, most := range map[string]float64{`{"minimum":0,"exclusiveMaximum":1000}`: 1000, `{"minimum":0,"exclusiveMaximum":1e15}`: 1e15} {
+			c, err := v.Compile(Form{Schema: json.RawMessage(schema)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, _ := strconv.ParseFloat(text, 64)
+			if got := takes(c.(*cursor).g, text); got != (want && x < most) && !(text == "1000" && most > 1000) {
+				t.Errorf("%s takes %s: %v", schema, text, got)
+			}
+		}
 	}
 }
 
