@@ -314,6 +314,9 @@ func (g *arena) not(a int32) int32 {
 	return g.intern(node{kind: kindNot, a: a, nullable: !g.nodes[a].nullable, logic: true})
 }
 
+// lacks matches what has no part that a matches. Behind such a part it is none at once.
+func (g *arena) lacks(a int32) int32 { return g.not(g.seq(all, a, all)) }
+
 // rep matches a from min to max times.
 func (g *arena) rep(a, min, max int32) int32 {
 	if g.nodes[a].nullable {

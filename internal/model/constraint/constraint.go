@@ -35,6 +35,7 @@ type Thinking struct {
 // Calls are calls of tools in the format of a model.
 type Calls struct {
 	Format  string          // name of the format, as package toolcall has it
+	Pattern string          // of the format plain
 	Tools   json.RawMessage // the tools that may be called, in the form of chats
 	Name    string          // the only tool that may be called; "" for any of them
 	Several bool            // there may be more than one call
@@ -95,7 +96,7 @@ func (b *builder) form(form Form) (int32, error) {
 			return b.cat(b.space, x), err
 		}},
 		{form.Choice != nil, func() (int32, error) { return b.choice(form.Choice) }},
-		{form.Calls != nil && !(form.Calls.Maybe && !b.writes(form.Calls.Format)), func() (int32, error) { return b.calls(form.Calls) }},
+		{form.Calls != nil && !(form.Calls.Maybe && !b.writes(form.Calls)), func() (int32, error) { return b.calls(form.Calls) }},
 		{form.Regex != "", func() (int32, error) { return b.wholeRegex(form.Regex) }},
 	} {
 		if !one.asked {
@@ -116,7 +117,7 @@ func (b *builder) thinking(t Thinking, text int32) int32 {
 		return text
 	}
 	any := b.rep(b.runes(0, unicode.MaxRune), 0, unlimited)
-	thought := b.and(any, b.not(b.seq(any, b.literal(t.Close), any)))
+	thought := b.and(any, b.lacks(b.literal(t.Close)))
 	after := b.seq(b.unit(thought, unitPlain), b.tokens(t.Close), b.unit(b.rep(b.literal("\n"), 0, 2), unitPlain), text)
 	if t.Opened {
 		return after

@@ -13,6 +13,7 @@ const maxPatterns = 4
 type member struct {
 	name     string
 	required bool
+	places   []string // of its schemas
 	value    int32
 	node     int32 // its name and its value
 }
@@ -148,7 +149,7 @@ func (b *builder) members(parts []part) ([]member, error) {
 				return nil, err
 			}
 		}
-		out = append(out, member{name, required[name], value, b.cat(b.key(b.named(name)), value)})
+		out = append(out, member{name, required[name], places, value, b.cat(b.key(b.named(name)), value)})
 	}
 	return out, nil
 }

@@ -71,8 +71,15 @@ func (b *builder) wholeRegex(pattern string) (int32, error) {
 // search matches the contents of strings in which a pattern of a schema matches a part. Dialects differ in
 // what \s, \S and a point match: [narrow] has what they all match, and [wide] what any of them does.
 func (b *builder) search(pattern string, dialect dialect) (int32, error) {
-	branches, err := b.branches(fromECMA(pattern), &regex{b: b, chars: b.chars, dialect: dialect})
+	chars := b.chars
+	if b.bare {
+		chars = b.runes
+	}
+	branches, err := b.branches(fromECMA(pattern), &regex{b: b, chars: chars, dialect: dialect})
 	out, any := none, b.rep(b.exact, 0, unlimited)
+	if dialect == wide {
+		any = all // whose complement is none at once
+	}
 	for _, x := range branches {
 		if !x.begins {
 			x.node = b.cat(any, x.node)

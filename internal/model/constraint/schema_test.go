@@ -304,10 +304,14 @@ func TestNumbersAsFloats(t *testing.T) {
 func TestRefusedCalls(t *testing.T) {
 	v := words()
 	tools := json.RawMessage(`[{"function":{"name":"f","parameters":{"properties":{"from":{"type":"string"}}}}},` +
-		`{"function":{"name":"g","parameters":{"not":{}}}},{"function":{"name":"h","parameters":{"type":"string"}}}]`)
+		`{"function":{"name":"g","parameters":{"not":{}}}},{"function":{"name":"h","parameters":{"type":"string"}}},` +
+		`{"function":{"name":"i","parameters":{"properties":{"a>":{}}}}},{"function":{"name":"k","parameters":{"properties":{` +
+		`"a":{"enum":["x</parameter>"]}}}}}]`)
 	for _, c := range []struct{ format, name, want string }{
 		{"none", "f", `a call cannot be demanded of a model whose calls are in the format "none"`},
-		{"qwen3_coder", "f", `in the format "qwen3_coder"`},
+		{"plain", "f", `in the format "plain"`},
+		{"qwen3_coder", "i", `tool "i": at #: "a>" is no name of an argument as the model writes calls`},
+		{"qwen3_coder", "k", `tool "k": at #/properties/a: a listed value has </parameter>`},
 		{"pythonic", "f", `tool "f": at #: "from" is no name of an argument in Python`},
 		{"hermes", "g", `tool "g": at #/not: the keyword "not" is not supported`},
 		{"hermes", "x", `no tool is called "x"`},

@@ -21,9 +21,14 @@ func (b *builder) alternative(parts []part) (int32, error) {
 			return b.listed(parts, p)
 		}
 	}
-	var list []int32
 	allowed, whole := typesOf(parts, true)
-	for _, name := range allowed {
+	return b.typed(parts, allowed, whole)
+}
+
+// typed matches the values of some types that satisfy all parts.
+func (b *builder) typed(parts []part, types []string, whole bool) (int32, error) {
+	var list []int32
+	for _, name := range types {
 		var x int32
 		var err error
 		switch name {
@@ -111,8 +116,12 @@ func (b *builder) listed(parts []part, p part) (int32, error) {
 		if err != nil {
 			return none, err
 		}
+		text := b.write(v)
+		if err := b.checkMarks(p.at, text); err != nil {
+			return none, err
+		}
 		if fits {
-			texts = append(texts, b.write(v))
+			texts = append(texts, text)
 		}
 	}
 	return b.marks(texts), nil
@@ -217,11 +226,14 @@ func (b *builder) content(parts []part) (int32, error) {
 			all = append(all, x)
 		}
 	}
-	if all == nil {
-		return b.rep(b.char, least, most), nil
-	}
-	if least > 0 || most != unlimited {
+	switch {
+	case all == nil:
+		all = append(all, b.rep(b.char, least, most))
+	case least > 0 || most != unlimited:
 		all = append(all, b.rep(b.exact, least, most))
+	}
+	if b.unmarked != none {
+		all = append(all, b.unmarked)
 	}
 	return b.alive(b.and(all...)), nil
 }
