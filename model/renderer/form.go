@@ -10,7 +10,7 @@ import (
 func (r *Renderer) Constrain(form constraint.Form) (trinity.Constraint, error) {
 	if form.Calls != nil {
 		calls := *form.Calls
-		calls.Format, calls.Several = r.callFormat, calls.Several && !r.oneCall
+		calls.Format, calls.Pattern, calls.Several = r.callFormat, r.callPattern, calls.Several && !r.oneCall
 		form.Calls = &calls
 	}
 	if form.Opens && r.thinking.parsed && r.thinking.marked {

@@ -1,11 +1,14 @@
 package renderer
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/trinity-go/trinity/internal/model/constraint"
 )
@@ -13,18 +16,25 @@ import (
 const callTools = `[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{` +
 	`"src":{"type":"string","maxLength":9},"n":{"type":"integer","minimum":-5,"maximum":1200},` +
 	`"deep":{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]},` +
-	`"e":{"enum":["a","é\"",null]}},"required":["n","deep","e"],"additionalProperties":false}}},` +
+	`"e":{"enum":["a","é\"",null]},"maybe":{"anyOf":[{"type":"string"},{"type":"integer","minimum":7},{"type":"null"}]},"any":{},` +
+	`"list":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":2},"code":{"type":"string","pattern":"^[<a-z]{3}"}},` +
+	`"required":["n","deep","e"],"additionalProperties":false}}},` +
 	`{"type":"function","function":{"name":"go_on"}}]`
 
 // Calls that are demanded of a model are calls as its renderer reads them, in each format, with arguments
 // that the tool takes.
 func TestDemandedCallsAreRead(t *testing.T) {
 	tok := loadTokenizer(t)
+	schema := parametersOf(t, callTools)
 	for template, format := range map[string]string{
-		"qwen25": "hermes", "llama31": "llama3_json", "mistral_tools": "mistral", "llama32_pythonic": "pythonic",
+		"qwen25": "hermes", "llama31": "llama3_json", "mistral_tools": "mistral", "llama32_pythonic": "pythonic", "qwen3_coder": "qwen3_coder",
+		`(?s)CALL (?P<name>\w+)\s+(?P<arguments>\{.*?\}) END`: "plain", `CALL (?P<name>\w+):\s*(?P<arguments>\{.*\})$`: "plain",
 	} {
 		o := Options{ToolCallParser: format}
-		if template != "llama32_pythonic" {
+		switch format {
+		case "plain":
+			o.ToolCallPattern = template
+		case "hermes", "llama3_json", "mistral", "qwen3_coder":
 			o = Options{Template: templateSource(t, template)}
 		}
 		r, err := New(tok, o)
@@ -71,6 +81,15 @@ func TestDemandedCallsAreRead(t *testing.T) {
 					t.Fatalf("%s: %q: %d calls, content %q, %v", template, r.Decode(tokens), len(calls), m.Content, err)
 				}
 				for _, call := range calls {
+					if call.Name == "f" {
+						value, err := jsonschema.UnmarshalJSON(bytes.NewReader(call.Arguments))
+						if err == nil {
+							err = schema.Validate(value)
+						}
+						if err != nil {
+							t.Fatalf("%s: %q: %s: %v", template, r.Decode(tokens), call.Arguments, err)
+						}
+					}
 					var arguments struct {
 						N    *int
 						Deep struct{ OK *bool }
@@ -89,6 +108,24 @@ func TestDemandedCallsAreRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// parametersOf returns what the first tool takes.
+func parametersOf(t *testing.T, tools string) *jsonschema.Schema {
+	t.Helper()
+	var all []struct{ Function struct{ Parameters any } }
+	if err := json.Unmarshal([]byte(tools), &all); err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("mem:f", all[0].Function.Parameters); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("mem:f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // A model that thinks may think first, and must if its prompt opens the thinking.

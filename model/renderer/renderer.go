@@ -52,6 +52,7 @@ type Renderer struct {
 	calls    toolcall.Parser
 
 	callFormat   string
+	callPattern  string // of the format plain
 	thinking     thinking
 	oneCall      bool // the template refuses a reply with two calls
 	forms        forms
@@ -64,7 +65,8 @@ var _ trinity.Renderer = (*Renderer)(nil)
 // New returns the renderer of a tokenizer. Without a chat template it renders plain text only, and
 // the errors of Render and RenderTraining say which key to set.
 func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
-	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens), keepThinking: o.KeepThinking}
+	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens), callPattern: o.ToolCallPattern,
+		keepThinking: o.KeepThinking}
 	r.vocabulary = sync.OnceValue(func() *constraint.Vocabulary { return constraint.Of(tok, r.stop) })
 	for name, id := range map[string]int32{"bos_token": tok.BOS(), "eos_token": tok.EOS(), "pad_token": tok.PAD(), "unk_token": tok.UNK()} {
 		if id >= 0 {

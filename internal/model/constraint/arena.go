@@ -101,8 +101,9 @@ func newArena() *arena {
 		known: map[nodeKey]int32{}, lists: map[string]int32{}, setOf: map[[4]uint64]int32{}, rows: map[int32]*[256]int32{},
 		lives: map[int32]bool{}, lastNode: -1, work: compileWork,
 	}
-	for _, n := range []node{{kind: kindNone}, {kind: kindEmpty, nullable: true}, {kind: kindAll, nullable: true}} {
-		g.intern(n)
+	for i, n := range []node{{kind: kindNone}, {kind: kindEmpty, nullable: true}, {kind: kindAll, nullable: true}} {
+		g.known[nodeKey{kind: n.kind}] = int32(i)
+		g.nodes = append(g.nodes, n)
 	}
 	return g
 }
@@ -114,10 +115,13 @@ func (g *arena) intern(n node) int32 {
 		return id
 	}
 	id := g.push(n)
-	g.known[key] = id
+	if id != none {
+		g.known[key] = id
+	}
 	return id
 }
 
+// push appends a node. A full arena sets err and returns none, which nobody may remember.
 func (g *arena) push(n node) int32 {
 	if len(g.nodes) >= maxNodes {
 		g.err = errTooLarge
@@ -146,7 +150,9 @@ func (g *arena) internList(k kind, list []int32) int32 {
 		}
 	}
 	id := g.push(n)
-	g.lists[string(g.key)] = id
+	if id != none {
+		g.lists[string(g.key)] = id
+	}
 	return id
 }
 
@@ -241,6 +247,33 @@ func (g *arena) alt(parts ...int32) int32 {
 	return g.internList(kindAlt, list)
 }
 
+// factored returns what matches the same as a list of many alternatives of a few bytes, with one alternative
+// for the first bytes that the same bytes may follow. Derivatives of a class of letters then cost less.
+func (g *arena) factored(id int32) int32 {
+	if n := &g.nodes[id]; n.kind != kindAlt || len(n.list) < 8 {
+		return id
+	}
+	var order []int32
+	first := map[int32][4]uint64{}
+	for c := range 256 {
+		to := g.derive(id, byte(c))
+		if to == none {
+			continue
+		}
+		bytes, known := first[to]
+		if !known {
+			order = append(order, to)
+		}
+		bytes[c/64] |= 1 << (c % 64)
+		first[to] = bytes
+	}
+	list := make([]int32, 0, len(order))
+	for _, to := range order {
+		list = append(list, g.cat(g.set(first[to]), g.factored(to)))
+	}
+	return g.alt(list...)
+}
+
 // option matches a or the empty text.
 func (g *arena) option(a int32) int32 { return g.alt(a, empty) }
 
@@ -280,6 +313,9 @@ func (g *arena) not(a int32) int32 {
 	}
 	return g.intern(node{kind: kindNot, a: a, nullable: !g.nodes[a].nullable, logic: true})
 }
+
+// lacks matches what has no part that a matches. Behind such a part it is none at once.
+func (g *arena) lacks(a int32) int32 { return g.not(g.seq(all, a, all)) }
 
 // rep matches a from min to max times.
 func (g *arena) rep(a, min, max int32) int32 {

@@ -3,6 +3,7 @@ package constraint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,8 +17,12 @@ const maxTools = 128
 
 // calls matches calls of tools in the syntax of a model, with arguments that satisfy the tools' schemas.
 func (b *builder) calls(c *Calls) (int32, error) {
-	syntax, ok := toolcall.SyntaxOf(c.Format, b.hasToken)
-	if !ok {
+	syntax, ok := toolcall.SyntaxOf(c.Format, c.Pattern, c.Tools, b.hasToken)
+	switch {
+	case !ok && c.Pattern != "":
+		return none, errors.New("a call cannot be demanded of a model whose tool_call_pattern does not have the groups name and arguments, " +
+			"in this order, and reads all names and JSON objects there")
+	case !ok:
 		return none, fmt.Errorf("a call cannot be demanded of a model whose calls are in the format %q", c.Format)
 	}
 	var tools []struct {
@@ -32,8 +37,14 @@ func (b *builder) calls(c *Calls) (int32, error) {
 	if len(tools) > maxTools {
 		return none, fmt.Errorf("%d tools; want at most %d", len(tools), maxTools)
 	}
-	if syntax.Python {
+	b.syntax = syntax
+	switch {
+	case syntax.Python:
 		b.speakPython()
+	case syntax.OneLine:
+		b.space = b.unit(b.option(b.literal(" ")), unitPlain)
+	case syntax.Marks != nil:
+		b.avoid(syntax.Marks)
 	}
 	one := none
 	for _, t := range tools {
@@ -41,7 +52,7 @@ func (b *builder) calls(c *Calls) (int32, error) {
 		if c.Name != "" && f.Name != c.Name {
 			continue
 		}
-		b.keywords = syntax.Python
+		b.keywords = syntax.Python || syntax.Marks != nil
 		arguments, err := b.arguments(f.Parameters)
 		if err != nil {
 			return none, fmt.Errorf("tool %q: %w", f.Name, err)
@@ -56,7 +67,7 @@ func (b *builder) calls(c *Calls) (int32, error) {
 		return none, fmt.Errorf("no tool is called %q, or no arguments satisfy its schema", c.Name)
 	}
 	list := one
-	if c.Several {
+	if c.Several && !syntax.One {
 		list = b.cat(one, b.rep(b.cat(b.tokens(syntax.Separator), one), 0, unlimited))
 	}
 	return b.seq(b.tokens(syntax.Open), list, b.tokens(syntax.Close)), nil
@@ -64,9 +75,9 @@ func (b *builder) calls(c *Calls) (int32, error) {
 
 func (b *builder) hasToken(name string) bool { return b.special[name] }
 
-// writes reports whether calls in a format can be written.
-func (b *builder) writes(format string) bool {
-	_, ok := toolcall.SyntaxOf(format, b.hasToken)
+// writes reports whether calls can be written in their format.
+func (b *builder) writes(c *Calls) bool {
+	_, ok := toolcall.SyntaxOf(c.Format, c.Pattern, c.Tools, b.hasToken)
 	return ok
 }
 
@@ -100,17 +111,31 @@ var isPythonName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 var reserved = strings.Fields("and as assert async await break class continue def del elif else except finally for from global if import " +
 	"in is lambda load nonlocal not or pass raise return try while with yield True False None")
 
-// asKeywords matches the arguments of a call in Python, name=value, without the brackets.
+// asKeywords matches the arguments of a call one by one: in Python, name=value, without the brackets, or
+// as texts between marks.
 func (b *builder) asKeywords(parts []part) (int32, error) {
 	members, err := b.members(parts)
 	if err != nil {
 		return none, err
 	}
+	comma := b.mark(", ")
 	for i, m := range members {
-		if !isPythonName.MatchString(m.name) || slices.Contains(reserved, m.name) {
+		switch {
+		case b.syntax.Python && (!isPythonName.MatchString(m.name) || slices.Contains(reserved, m.name)):
 			return none, refuse(parts[0].at, "%q is no name of an argument in Python, in which the model writes calls", m.name)
+		case b.syntax.Python:
+			members[i].node = b.cat(b.mark(m.name+"="), m.value)
+		case m.name == "" || strings.ContainsAny(m.name, ">\n"):
+			return none, refuse(parts[0].at, "%q is no name of an argument as the model writes calls: leave > and line feeds out", m.name)
+		default:
+			comma = empty
+			value, err := b.asText(m.places)
+			if err != nil {
+				return none, err
+			}
+			a := b.syntax.Argument
+			members[i].node = b.seq(b.tokens(a[0]+m.name+a[1]), value, b.tokens(a[2]))
 		}
-		members[i].node = b.cat(b.mark(m.name+"="), m.value)
 	}
 	least, most := between(parts, "minProperties", "maxProperties")
 	if least > int32(len(members)) {
@@ -120,7 +145,7 @@ func (b *builder) asKeywords(parts []part) (int32, error) {
 	if most != unlimited {
 		top = max(top, min(most, int32(len(members))))
 	}
-	return b.ordered(members, least, most, top, b.mark(", "), func(c int32) int32 {
+	return b.ordered(members, least, most, top, comma, func(c int32) int32 {
 		if c < least {
 			return none
 		}

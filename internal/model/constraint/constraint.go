@@ -35,6 +35,7 @@ type Thinking struct {
 // Calls are calls of tools in the format of a model.
 type Calls struct {
 	Format  string          // name of the format, as package toolcall has it
+	Pattern string          // of the format plain
 	Tools   json.RawMessage // the tools that may be called, in the form of chats
 	Name    string          // the only tool that may be called; "" for any of them
 	Several bool            // there may be more than one call
@@ -95,7 +96,7 @@ func (b *builder) form(form Form) (int32, error) {
 			return b.cat(b.space, x), err
 		}},
 		{form.Choice != nil, func() (int32, error) { return b.choice(form.Choice) }},
-		{form.Calls != nil && !(form.Calls.Maybe && !b.writes(form.Calls.Format)), func() (int32, error) { return b.calls(form.Calls) }},
+		{form.Calls != nil && !(form.Calls.Maybe && !b.writes(form.Calls)), func() (int32, error) { return b.calls(form.Calls) }},
 		{form.Regex != "", func() (int32, error) { return b.wholeRegex(form.Regex) }},
 	} {
 		if !one.asked {
@@ -116,7 +117,7 @@ func (b *builder) thinking(t Thinking, text int32) int32 {
 		return text
 	}
 	any := b.rep(b.runes(0, unicode.MaxRune), 0, unlimited)
-	thought := b.and(any, b.not(b.seq(any, b.literal(t.Close), any)))
+	thought := b.and(any, b.lacks(b.literal(t.Close)))
 	after := b.seq(b.unit(thought, unitPlain), b.tokens(t.Close), b.unit(b.rep(b.literal("\n"), 0, 2), unitPlain), text)
 	if t.Opened {
 		return after
@@ -126,9 +127,10 @@ func (b *builder) thinking(t Thinking, text int32) int32 {
 
 // grammar is a compiled form with its masks.
 type grammar struct {
-	mu    sync.Mutex // guards all below
-	masks *masks
-	start int32
+	mu     sync.Mutex // guards all below
+	masks  *masks
+	start  int32
+	failed bool // a reply was too much for it
 }
 
 // cursor is a place in a text of a grammar. It implements [trinity.Constraint].
@@ -136,6 +138,16 @@ type cursor struct {
 	g     *grammar
 	state int32
 	ended bool
+}
+
+// took returns the error of what was done last. It concerns one reply: others of the form go on, as far as
+// the states are there that they come to.
+func (g *grammar) took() error {
+	err := g.masks.g.err
+	if err != nil {
+		g.masks.g.err, g.failed = nil, true
+	}
+	return err
 }
 
 // Mask implements [trinity.Constraint].
@@ -150,7 +162,7 @@ func (c *cursor) Mask(bits []uint64) {
 	if c.state > empty {
 		copy(bits, g.masks.mask(c.state))
 	}
-	if g.masks.g.err != nil { // what the mask lacks is not known
+	if g.took() != nil { // what the mask lacks is not known
 		clear(bits)
 		return
 	}
@@ -184,13 +196,13 @@ func (c *cursor) Accept(token int32) error {
 	for i := range len(text) {
 		state = g.masks.g.step(state, text[i])
 	}
-	switch {
-	case g.masks.g.err != nil:
-		return g.masks.g.err
+	switch err := g.took(); {
+	case err != nil:
+		return err
 	case text == "" || state == none:
 		return fmt.Errorf("token %d, %q, does not fit the constraint", token, text)
 	}
-	c.state, g.masks.g.work = state, min(g.masks.g.work+tokenWork, maskWork)
+	c.state, g.masks.g.work = state, min(max(g.masks.g.work, 0)+tokenWork, maskWork)
 	return nil
 }
 
@@ -225,7 +237,7 @@ func (c *cache) get(key string) *grammar {
 	}
 	g := e.Value.(*cached).g
 	g.mu.Lock()
-	large := len(g.masks.g.nodes) > maxNodes/2 || g.masks.g.err != nil
+	large := len(g.masks.g.nodes) > maxNodes/2 || g.failed
 	g.mu.Unlock()
 	if large {
 		c.drop(e)

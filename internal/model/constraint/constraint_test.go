@@ -106,6 +106,7 @@ func checker(t *testing.T, schema string) *jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
+	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) { return regexp.Compile(fromECMA(pattern)) })
 	if err := c.AddResource("mem:x", doc); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,14 @@ var schemas = []string{
 	`{"type":"string","pattern":"b+","maxLength":6}`,
 	`{"type":"string","pattern":"\"|\\\\","minLength":2}`,
 	`{"type":"string","pattern":"^a|b$"}`,
+	`{"type":"string","pattern":"^$|^[0-9]{3}$"}`,
+	`{"type":"string","pattern":"(^|,)a(,|$)","maxLength":4}`,
+	`{"type":"string","pattern":"^(x?)^a$b*$"}`,
+	`{"type":"string","pattern":"^\\u0041\\u{1F600}\\uD83D\\uDE00\\cJ$"}`,
 	`{"type":"integer"}`,
+	`{"type":"integer","format":"int8"}`,
+	`{"type":"integer","format":"uint16","minimum":65000,"allOf":[{"multipleOf":4},{"multipleOf":6}]}`,
+	`{"type":"number","format":"double","maximum":7}`,
 	`{"type":"integer","minimum":-17,"maximum":203}`,
 	`{"type":"integer","exclusiveMinimum":9,"maximum":10}`,
 	`{"type":"integer","multipleOf":7,"minimum":100,"maximum":1000}`,
@@ -179,6 +187,8 @@ var schemas = []string{
 	`{"type":"object","patternProperties":{"^a":{"type":"integer"},"b$":{"minimum":3,"type":"integer"}},"additionalProperties":false}`,
 	`{"type":"object","properties":{"ab":{"maximum":9}},"patternProperties":{"^a":{"type":"integer"}},"required":["ab"]}`,
 	`{"type":"object","propertyNames":{"pattern":"^[a-z]+$","maxLength":3},"additionalProperties":{"const":0}}`,
+	`{"type":"object","propertyNames":{"enum":["a","é","b c"]},"additionalProperties":{"const":0}}`,
+	`{"type":"object","properties":{"a":{"const":1}},"propertyNames":{"enum":["a","ab"],"maxLength":1},"additionalProperties":{"const":0}}`,
 	`{"type":"object","required":["x"]}`,
 	`{"anyOf":[{"type":"integer"},{"type":"array","items":{"type":"null"}}]}`,
 	`{"oneOf":[{"type":"integer"},{"type":"string"}]}`,

@@ -21,6 +21,9 @@ func (g *arena) step(id int32, c byte) int32 {
 		return to
 	}
 	to := g.derive(id, c)
+	if g.err != nil {
+		return none
+	}
 	g.row(id)[c] = to // derive may have dropped the rows
 	return to
 }
@@ -129,9 +132,11 @@ func (g *arena) live(id int32) bool {
 		}
 	}
 	for _, v := range queue {
-		g.lives[v.node] = false
+		if g.err == nil { // else the search has not seen all
+			g.lives[v.node] = false
+		}
 	}
-	return false
+	return g.err != nil
 }
 
 // representatives returns a byte of each class that no set of the arena tells apart.

@@ -1,6 +1,10 @@
 package constraint
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/model/toolcall"
+)
 
 // builder builds the grammar of a form.
 type builder struct {
@@ -9,8 +13,11 @@ type builder struct {
 	words   [3]string       // true, false and null in the language of the values
 	free    int32           // any value; none until it is asked for
 	special map[string]bool // names of special tokens
-	// keywords says that a schema is that of a call's arguments in Python.
+	// keywords says that a schema is that of a call's arguments, which stand one by one.
 	keywords bool
+	syntax   toolcall.Syntax // of the calls
+	unmarked int32           // what strings are beside their schema: texts without marks; none for all
+	bare     bool            // strings have no escapes
 	compiler
 }
 

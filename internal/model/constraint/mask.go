@@ -6,8 +6,11 @@ import "slices"
 // For the rest of a string the tokens that do not end it are found once for a vocabulary and a grammar
 // (inner); what may follow the string is walked for the tokens alone that end it (exits).
 
-// maxMasks bounds the masks that a grammar keeps.
-const maxMasks = 256
+// Bounds of what a grammar keeps.
+const (
+	maxMasks  = 256
+	maxInners = 64
+)
 
 // masks computes the masks of the states of one grammar. A grammar's lock guards it.
 type masks struct {
@@ -79,6 +82,10 @@ func (m *masks) mask(state int32) []uint64 {
 	if rest := m.g.alt(m.direct...); rest != none {
 		m.walk(rest, 0, int32(len(m.v.trie.label)), out)
 	}
+	if m.g.err != nil {
+		m.spare = append(m.spare, out)
+		return out
+	}
 	m.of[state] = out
 	return out
 }
@@ -139,7 +146,15 @@ func (m *masks) addText(out []uint64, h head) {
 	free, least, most := m.unbounded(h.unit)
 	in := m.inners[free]
 	if in == nil {
-		in = m.newInner(free)
+		if in = m.newInner(free); m.g.err != nil {
+			return
+		}
+		for old := range m.inners {
+			if len(m.inners) < maxInners {
+				break
+			}
+			delete(m.inners, old)
+		}
 		m.inners[free] = in
 	}
 	fits := in.bits
@@ -189,11 +204,23 @@ func (m *masks) unbounded(unit int32) (free, least, most int32) {
 	}
 }
 
+// hasFree reports whether a begun string ends with any characters in any number, so that unbounded returns
+// it for strings with limits of their length.
+func (m *masks) hasFree(unit int32) bool {
+	for n := m.g.nodes[m.g.nodes[unit].a]; n.kind == kindCat; n = m.g.nodes[n.b] {
+		if first := m.g.nodes[n.a]; first.kind == kindRep && m.g.nodes[n.b].kind == kindSet {
+			return first.a == m.char
+		}
+	}
+	return false
+}
+
 // newInner walks the whole trie with a unit.
 func (m *masks) newInner(unit int32) *inner {
 	in := &inner{bits: make([]uint64, m.words)}
 	t := &m.v.trie
 	counts := make([]int32, t.height+1)
+	isCounted := m.hasFree(unit)
 	m.stack[0] = unit
 	for i := int32(0); i < int32(len(t.label)); {
 		depth := t.depth[i]
@@ -214,7 +241,9 @@ func (m *masks) newInner(unit int32) *inner {
 		}
 		for _, token := range t.tokens[t.first[i]:t.first[i+1]] {
 			in.bits[token/64] |= 1 << (token % 64)
-			in.long = append(in.long, counted{token, counts[depth]})
+			if isCounted {
+				in.long = append(in.long, counted{token, counts[depth]})
+			}
 		}
 		i++
 	}

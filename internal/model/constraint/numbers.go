@@ -113,23 +113,28 @@ func (b *builder) alive(id int32) int32 {
 	return id
 }
 
-// decimals matches all numbers without a sign and an exponent, of the form that limits ask for.
+// decimals matches all numbers without a sign and an exponent, of the form that limits ask for. One with a
+// fraction has no more digits than a float64 tells apart, or those of a bound: with more, a reader of floats
+// might see the bound where the number is below it.
 func (b *builder) decimals(l limits) int32 {
-	long := wholeDigits
+	long, precise, behind := wholeDigits, wholeDigits, fractionDigits
 	for _, x := range []*big.Rat{l.least, l.most} {
 		if x != nil {
-			before, _ := split(x)
-			long = max(long, len(before))
+			whole, fraction := split(x)
+			long, precise, behind = max(long, len(whole)), max(precise, len(whole)+len(fraction)), max(behind, len(fraction))
 		}
 	}
-	before := b.alt(b.literal("0"), b.cat(b.span('1', '9'), b.rep(b.span('0', '9'), 0, int32(long-1))))
-	switch {
-	case l.whole || l.places == 0:
-		return before
-	case l.places > 0:
-		return b.cat(before, b.option(b.cat(b.literal("."), b.rep(b.span('0', '9'), 1, int32(l.places)))))
+	if l.places >= 0 {
+		behind = l.places
 	}
-	return b.cat(before, b.option(b.cat(b.literal("."), b.rep(b.span('0', '9'), 1, maxDigits))))
+	digits := b.rep(b.digit(), 0, int32(long-1))
+	before := b.alt(b.literal("0"), b.cat(b.span('1', '9'), digits))
+	if l.whole || behind == 0 {
+		return before
+	}
+	fraction := b.cat(b.literal("."), b.rep(b.digit(), 1, int32(behind)))
+	few := b.rep(b.oneOf(".0123456789"), 0, int32(precise)+1)
+	return b.alt(before, b.cat(b.literal("0"), fraction), b.and(b.seq(b.span('1', '9'), digits, fraction), few))
 }
 
 // rest matches n digits, and any fraction behind them.

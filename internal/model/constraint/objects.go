@@ -13,6 +13,7 @@ const maxPatterns = 4
 type member struct {
 	name     string
 	required bool
+	places   []string // of its schemas
 	value    int32
 	node     int32 // its name and its value
 }
@@ -148,7 +149,7 @@ func (b *builder) members(parts []part) ([]member, error) {
 				return nil, err
 			}
 		}
-		out = append(out, member{name, required[name], value, b.cat(b.key(b.named(name)), value)})
+		out = append(out, member{name, required[name], places, value, b.cat(b.key(b.named(name)), value)})
 	}
 	return out, nil
 }
@@ -172,7 +173,7 @@ func valueOf(parts []part, name string) (places []string, err error) {
 		}
 		if of, ok := p.of["patternProperties"].(*object); ok {
 			for _, pattern := range of.keys {
-				re, err := regexp.Compile(pattern)
+				re, err := regexp.Compile(fromECMA(pattern))
 				if err != nil {
 					return nil, refuse(below(below(p.at, "patternProperties"), pattern), "%v", err)
 				}
@@ -206,6 +207,7 @@ type pattern struct {
 	part  int
 	place string
 	node  int32 // the contents of the names that match
+	wide  int32 // and of those that match in any dialect
 }
 
 // further matches a member that no part names; none if there may be none.
@@ -242,7 +244,7 @@ func (b *builder) further(parts []part, members []member) (int32, error) {
 				if set>>i&1 == 1 {
 					fits = append(fits, p.node)
 				} else {
-					fits = append(fits, b.not(p.node))
+					fits = append(fits, b.not(p.wide))
 				}
 			}
 			name = b.quoted(b.alive(b.and(fits...)))
@@ -268,11 +270,12 @@ func (b *builder) patterns(parts []part) (all []pattern, open bool, err error) {
 		names = true
 		for _, key := range of.keys {
 			place := below(below(p.at, "patternProperties"), key)
-			node, err := b.search(key)
+			node, err := b.search(key, narrow)
 			if err != nil {
 				return nil, false, refuse(place, "%v", err)
 			}
-			all = append(all, pattern{i, place, node})
+			any, _ := b.search(key, wide)
+			all = append(all, pattern{i, place, node, any})
 		}
 	}
 	if len(all) > maxPatterns {
@@ -314,12 +317,7 @@ func (b *builder) nameLimit(parts []part) (int32, error) {
 		}
 		one := none
 		for _, set := range sets {
-			for _, s := range set {
-				if s.of["enum"] != nil || s.of["const"] != nil {
-					return none, refuse(below(p.at, "propertyNames"), "enum and const are not supported here: write properties")
-				}
-			}
-			content, err := b.content(set)
+			content, err := b.names(set)
 			if err != nil {
 				return none, err
 			}
@@ -328,4 +326,33 @@ func (b *builder) nameLimit(parts []part) (int32, error) {
 		out = b.and(out, one)
 	}
 	return out, nil
+}
+
+// names matches the contents of the names that satisfy all parts.
+func (b *builder) names(parts []part) (int32, error) {
+	values, listed := valuesOf(parts)
+	if !listed {
+		if allowed, _ := typesOf(parts, false); !slices.Contains(allowed, "string") {
+			return none, nil
+		}
+		return b.content(parts)
+	}
+	if len(values) > maxListed {
+		return none, refuse(parts[0].at, "it has %d values; want at most %d", len(values), maxListed)
+	}
+	var texts []string
+	for _, v := range values {
+		name, isText := v.(string)
+		if !isText {
+			continue
+		}
+		fits, err := b.satisfies(name, parts)
+		if err != nil {
+			return none, err
+		}
+		if fits {
+			texts = append(texts, spelled(name))
+		}
+	}
+	return b.tree(slices.Compact(slices.Sorted(slices.Values(texts))), 0), nil
 }

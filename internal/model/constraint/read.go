@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,7 @@ func readSchema(text json.RawMessage) (any, *jsonschema.Compiler, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nil) // a schema reads neither files nor URLs
 	c.AssertFormat()
+	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) { return regexp.Compile(fromECMA(pattern)) })
 	if err := c.AddResource(schemaName, doc); err != nil {
 		return nil, nil, oneLine(err)
 	}

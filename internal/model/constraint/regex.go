@@ -1,9 +1,10 @@
 package constraint
 
 import (
-	"errors"
 	"fmt"
 	"regexp/syntax"
+	"slices"
+	"sort"
 	"unicode"
 )
 
@@ -19,19 +20,47 @@ func (b *builder) choice(texts []string) (int32, error) {
 	if len(texts) > maxChoices {
 		return none, fmt.Errorf("%d choices; want at most %d", len(texts), maxChoices)
 	}
-	var list []int32
 	for i, text := range texts {
 		if text == "" || len(text) > maxChoice {
 			return none, fmt.Errorf("choice %d has %d bytes; want 1 to %d", i+1, len(text), maxChoice)
 		}
-		list = append(list, b.mark(text))
 	}
-	return b.alt(list...), nil
+	return b.marks(texts), nil
+}
+
+// marks matches one of the texts. Beginnings that texts share stand once, so that a state is one place in
+// a tree and not a list of all the texts.
+func (b *builder) marks(texts []string) int32 {
+	sorted := slices.Compact(slices.Sorted(slices.Values(texts)))
+	return b.unit(b.tree(sorted, 0), unitPlain)
+}
+
+// tree matches the rests of sorted texts, which agree in their first bytes, behind those.
+func (b *builder) tree(texts []string, from int) int32 {
+	if len(texts) == 0 {
+		return none
+	}
+	first, last := texts[0], texts[len(texts)-1]
+	to := from
+	for to < min(len(first), len(last)) && first[to] == last[to] {
+		to++
+	}
+	var list []int32
+	rest := texts
+	if len(first) == to {
+		list, rest = append(list, empty), texts[1:]
+	}
+	for len(rest) > 0 {
+		n := sort.Search(len(rest), func(i int) bool { return rest[i][to] > rest[0][to] })
+		list = append(list, b.cat(b.span(rest[0][to], rest[0][to]), b.tree(rest[:n], to+1)))
+		rest = rest[n:]
+	}
+	return b.cat(b.literal(first[from:to]), b.alt(list...))
 }
 
 // wholeRegex matches what an expression matches from the beginning to the end.
 func (b *builder) wholeRegex(pattern string) (int32, error) {
-	branches, err := b.branches(pattern, b.runes)
+	branches, err := b.branches(pattern, &regex{b: b, chars: b.runes})
 	list := make([]int32, len(branches))
 	for i, x := range branches {
 		list[i] = x.node
@@ -39,10 +68,18 @@ func (b *builder) wholeRegex(pattern string) (int32, error) {
 	return b.unit(b.alt(list...), unitPlain), err
 }
 
-// search matches the contents of strings in which an expression matches a part.
-func (b *builder) search(pattern string) (int32, error) {
-	branches, err := b.branches(pattern, b.chars)
+// search matches the contents of strings in which a pattern of a schema matches a part. Dialects differ in
+// what \s, \S and a point match: [narrow] has what they all match, and [wide] what any of them does.
+func (b *builder) search(pattern string, dialect dialect) (int32, error) {
+	chars := b.chars
+	if b.bare {
+		chars = b.runes
+	}
+	branches, err := b.branches(fromECMA(pattern), &regex{b: b, chars: chars, dialect: dialect})
 	out, any := none, b.rep(b.exact, 0, unlimited)
+	if dialect == wide {
+		any = all // whose complement is none at once
+	}
 	for _, x := range branches {
 		if !x.begins {
 			x.node = b.cat(any, x.node)
@@ -61,8 +98,8 @@ type branch struct {
 	begins, ends bool // it has ^ and $ at its ends
 }
 
-// branches reads a pattern in the syntax of RE2. chars matches the code points of a range.
-func (b *builder) branches(pattern string, chars func(lo, hi rune) int32) ([]branch, error) {
+// branches reads a pattern in the syntax of RE2.
+func (b *builder) branches(pattern string, r *regex) (out []branch, err error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("the pattern has %d bytes; want at most %d", len(pattern), maxPattern)
 	}
@@ -70,54 +107,61 @@ func (b *builder) branches(pattern string, chars func(lo, hi rune) int32) ([]bra
 	if err != nil {
 		return nil, fmt.Errorf("the pattern cannot be read (its syntax is that of RE2): %w", err)
 	}
-	r := &regex{b, chars, map[[2]rune]int32{}}
-	var out []branch
-	for _, one := range alternatives(re) {
-		begins, ends, inner := anchors(one)
-		node, err := r.node(inner)
+	r.known = map[[2]rune]int32{}
+	rows, err := unanchored(re)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		one, fits, err := r.branch(row)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, branch{node, begins, ends})
+		if fits {
+			out = append(out, one)
+		}
 	}
 	return out, b.err
 }
 
-// alternatives returns the alternatives of an expression, also those in a group.
-func alternatives(re *syntax.Regexp) []*syntax.Regexp {
-	switch re.Op {
-	case syntax.OpCapture:
-		return alternatives(re.Sub[0])
-	case syntax.OpAlternate:
-		var all []*syntax.Regexp
-		for _, sub := range re.Sub {
-			all = append(all, alternatives(sub)...)
+// branch returns what a row of expressions matches, in which ^ and $ stand alone. Before ^ and behind $
+// there is no text; fits is false if an expression there needs some.
+func (r *regex) branch(row []*syntax.Regexp) (out branch, fits bool, err error) {
+	first, last := 0, len(row)
+	for i, re := range row {
+		switch re.Op {
+		case syntax.OpBeginText:
+			first, out.begins = i+1, true
+		case syntax.OpEndText:
+			if !out.ends {
+				last, out.ends = i, true
+			}
 		}
-		return all
 	}
-	return []*syntax.Regexp{re}
-}
-
-// anchors takes ^ and $ from the ends of an expression.
-func anchors(re *syntax.Regexp) (begins, ends bool, inner []*syntax.Regexp) {
-	inner = []*syntax.Regexp{re}
-	if re.Op == syntax.OpConcat {
-		inner = re.Sub
+	out.node = empty
+	for i := len(row) - 1; i >= 0; i-- {
+		if row[i].Op == syntax.OpBeginText || row[i].Op == syntax.OpEndText {
+			continue
+		}
+		one, err := r.one(row[i])
+		switch {
+		case err != nil:
+			return out, false, err
+		case first <= i && i < last:
+			out.node = r.b.cat(one, out.node)
+		case !r.b.nodes[one].nullable:
+			return out, false, nil
+		}
 	}
-	for len(inner) > 0 && inner[0].Op == syntax.OpBeginText {
-		begins, inner = true, inner[1:]
-	}
-	for len(inner) > 0 && inner[len(inner)-1].Op == syntax.OpEndText {
-		ends, inner = true, inner[:len(inner)-1]
-	}
-	return begins, ends, inner
+	return out, true, nil
 }
 
 // regex turns the tree of an expression into nodes.
 type regex struct {
-	b     *builder
-	chars func(lo, hi rune) int32
-	known map[[2]rune]int32 // ranges
+	b       *builder
+	chars   func(lo, hi rune) int32 // matches the code points of a range
+	dialect dialect
+	known   map[[2]rune]int32 // ranges
 }
 
 // node matches expressions in a row.
@@ -146,15 +190,11 @@ func (r *regex) one(re *syntax.Regexp) (int32, error) {
 		}
 		return out, nil
 	case syntax.OpCharClass:
-		out := none
-		for i := 0; i < len(re.Rune); i += 2 {
-			out = r.b.alt(out, r.in(re.Rune[i], re.Rune[i+1]))
-		}
-		return out, nil
+		return r.class(r.dialect.class(re.Rune)), nil
 	case syntax.OpAnyChar:
 		return r.in(0, unicode.MaxRune), nil
 	case syntax.OpAnyCharNotNL:
-		return r.b.alt(r.in(0, '\n'-1), r.in('\n'+1, unicode.MaxRune)), nil
+		return r.class(r.dialect.point()), nil
 	case syntax.OpCapture:
 		return r.node(re.Sub)
 	case syntax.OpConcat:
@@ -174,7 +214,16 @@ func (r *regex) one(re *syntax.Regexp) (int32, error) {
 		least, most := repeats(re)
 		return r.b.rep(x, least, most), err
 	}
-	return none, errors.New("the pattern has ^, $ or \\b in its middle, or the flag m: a constraint knows ^ and $ at the ends alone")
+	return none, errAnchors
+}
+
+// class matches the code points of ranges.
+func (r *regex) class(ranges []rune) int32 {
+	list := make([]int32, 0, len(ranges)/2)
+	for i := 0; i < len(ranges); i += 2 {
+		list = append(list, r.in(ranges[i], ranges[i+1]))
+	}
+	return r.b.factored(r.b.alt(list...))
 }
 
 // repeats returns how often an expression with an operator for it may occur.

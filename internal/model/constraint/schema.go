@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -17,6 +19,7 @@ const (
 	maxRules   = 5000  // values of different schemas
 	maxLookups = 50000 // schemas that hold for all of them
 	maxListed  = 5000  // values of an enum
+	maxPlace   = 400   // bytes of a place in an error
 	maxCounted = 20000 // members × numbers of members, of an object whose members are counted
 )
 
@@ -30,6 +33,7 @@ type compiler struct {
 	todo    []job
 	dead    map[string]bool // places that no value satisfies
 	looked  int             // at parts of the schema
+	draft4  bool            // the schema is of draft 4, whose $id is id
 }
 
 // job is a rule whose body is not built.
@@ -48,6 +52,10 @@ func (b *builder) schema(text json.RawMessage) (int32, error) {
 		return none, oneLine(err)
 	}
 	b.root, b.checker, b.dead = root, checker, map[string]bool{}
+	if o, ok := root.(*object); ok {
+		draft, _ := o.of["$schema"].(string)
+		b.draft4 = strings.Contains(draft, "draft-04")
+	}
 	for {
 		b.rulesOf, b.keyOf = map[string]int32{}, nil
 		start, err := b.start()
@@ -124,6 +132,15 @@ func (b *builder) rule(places []string) (int32, error) {
 
 // refuse returns the error of a place that a constraint cannot honour.
 func refuse(at, format string, args ...any) error {
+	if len(at) > maxPlace {
+		at = at[:maxPlace/2] + "…" + at[len(at)-maxPlace/2:]
+	}
+	at = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return utf8.RuneError
+		}
+		return c
+	}, at)
 	return fmt.Errorf("at #%s: %s", at, fmt.Sprintf(format, args...))
 }
 
@@ -199,6 +216,8 @@ func (b *builder) alternatives(places []string, above *link) ([][]part, error) {
 			continue
 		case v == false:
 			return nil, nil
+		case !isObject && strings.HasSuffix(at, "/items"):
+			return nil, refuse(at, "a list of schemas is of an older draft: write prefixItems")
 		case !isObject:
 			return nil, refuse(at, "want a schema")
 		}
@@ -209,7 +228,7 @@ func (b *builder) alternatives(places []string, above *link) ([][]part, error) {
 			sets[i] = append(slices.Clip(sets[i]), part{at, *o})
 		}
 		if ref, ok := o.of["$ref"]; ok {
-			to, err := refers(at, ref)
+			to, err := b.refers(at, ref)
 			if err != nil {
 				return nil, err
 			}
@@ -264,9 +283,21 @@ func listOf(o *object, key string) []any {
 	return list
 }
 
-// refers returns the place that a $ref names.
-func refers(at string, ref any) (string, error) {
+// refers returns the place that a $ref names. Below an $id it would be a place of another schema.
+func (b *builder) refers(at string, ref any) (string, error) {
 	text, _ := ref.(string)
+	for up := at; up != ""; up = up[:strings.LastIndexByte(up, '/')] {
+		v, _ := lookup(b.root, up)
+		o, _ := v.(*object)
+		for _, key := range []string{"$id", "id"} {
+			if o == nil {
+				break
+			}
+			if id, _ := o.of[key].(string); id != "" && (key == "$id" || b.draft4) {
+				return "", refuse(below(at, "$ref"), "%s has an %s, so %q does not point into the whole schema: leave the %s out", "#"+up, key, text, key)
+			}
+		}
+	}
 	to, ok := strings.CutPrefix(text, "#")
 	to, err := url.PathUnescape(to)
 	if !ok || err != nil || to != "" && to[0] != '/' {
@@ -286,18 +317,22 @@ var honoured = map[string]string{
 	"minimum": "number", "maximum": "number", "exclusiveMinimum": "number", "exclusiveMaximum": "number", "multipleOf": "number",
 }
 
-// annotations are the keywords that say nothing about which values are valid.
-var annotations = strings.Fields("$schema $id $comment $defs definitions title description default examples deprecated readOnly " +
-	"writeOnly contentEncoding contentMediaType contentSchema")
+// annotations are the keywords that say nothing about which values are valid, with those of OpenAPI that
+// clients leave in their schemas.
+var annotations = strings.Fields("$schema $id $anchor $comment $defs definitions title description default examples deprecated readOnly " +
+	"writeOnly contentEncoding contentMediaType contentSchema discriminator example externalDocs xml id")
+
+// idle are the keywords that say nothing unless another one stands beside them.
+var idle = map[string]string{"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 
 // checkKeywords refuses keywords that a constraint cannot honour.
 func checkKeywords(at string, o *object) error {
 	for _, key := range o.keys {
 		_, known := honoured[key]
 		switch v := o.of[key]; {
-		case key == "$id" && at != "":
-			return refuse(below(at, key), "a schema within the schema has no $id of its own here: use #/$defs")
 		case known || slices.Contains(annotations, key) || strings.HasPrefix(key, "x-"):
+		case idle[key] != "" && o.of[idle[key]] == nil:
+		case key == "additionalItems" && o.of["prefixItems"] == nil: // items, if it is a list, is refused itself
 		case v == false && (key == "uniqueItems" || key == "nullable"):
 		case key == "nullable":
 			return refuse(below(at, key), "it is of OpenAPI: write the type as [\"...\", \"null\"]")

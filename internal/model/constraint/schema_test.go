@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -176,7 +177,8 @@ func TestRefusedSchemas(t *testing.T) {
 		{`{"maxlength":3}`, `at #/maxlength: the keyword "maxlength" is not supported`},
 		{`{"type":"string","nullable":true}`, `write the type as ["...", "null"]`},
 		{`{"type":"string","format":"iri"}`, `at #/format: the format "iri" is not supported: want date, date-time,`},
-		{`{"type":"string","pattern":"a\\bb"}`, `at #/pattern: the pattern has ^, $ or \b in its middle`},
+		{`{"type":"string","pattern":"a\\bb"}`, `at #/pattern: the pattern repeats ^ or $, or it has \b`},
+		{`{"type":"string","pattern":"(^a)+"}`, `at #/pattern: the pattern repeats ^ or $`},
 		{`{"type":"string","pattern":"(?=a)"}`, `the schema is not valid`},
 		{`{"type":"number","multipleOf":0.3}`, `at #/multipleOf: 0.3 is not supported`},
 		{`{"type":"number","minimum":1e-40}`, `at #/minimum: 1e-40 has too many digits`},
@@ -195,8 +197,11 @@ func TestRefusedSchemas(t *testing.T) {
 		{`{"enum":[1,2],"type":"string"}`, `no text fits the constraint`},
 		{`{"oneOf":[{"type":"integer"},{"type":"number"}]}`, `at #/oneOf: the alternatives 0 and 1 may take the same value`},
 		{`{"type":"object","minProperties":2}`, `minProperties 2 is not supported for members of any name`},
-		{`{"type":"object","propertyNames":{"enum":["a"]}}`, `at #/propertyNames: enum and const are not supported here`},
-		{`{"items":{"$id":"http://x/y"}}`, `at #/items/$id: a schema within the schema has no $id`},
+		{`{"items":{"$id":"http://x/y","$ref":"#/$defs/a","$defs":{"a":{"type":"null"}}},"$defs":{"a":{}}}`, `at #/items/$ref: #/items has an $id, so`},
+		{`{"type":"integer","format":"int9"}`, `at #/format: the format "int9" is not supported for numbers: write minimum and maximum`},
+		{`{"a\n\u001b":1}`, `at #/a��: the keyword "a\n\x1b" is not supported`},
+		{`{"properties":{"` + strings.Repeat("x", 5000) + `":{"not":{}}}}`, `…xxx`},
+		{`{"type":"object","propertyNames":{"type":"integer"},"minProperties":1}`, `no text fits the constraint`},
 		{`{"a":1,"a":2}`, `the key "a" is there twice`},
 		{`{} {}`, `text follows it`},
 		{`[]`, `the schema is not valid`},
@@ -204,7 +209,7 @@ func TestRefusedSchemas(t *testing.T) {
 		{deep, `the schema cannot be read: it is nested deeper than 64 levels`},
 		{wide, `the schema has too many alternatives and references`},
 		{`{"$schema":"http://json-schema.org/draft-04/schema#","minimum":3,"exclusiveMinimum":true}`, `want a number: an older draft`},
-		{`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{}]}`, `at #/items: want a schema`},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{}]}`, `at #/items: a list of schemas is of an older draft: write prefixItems`},
 	} {
 		_, err := v.Compile(Form{Schema: json.RawMessage(c.schema)})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 700 {
@@ -246,13 +251,67 @@ func TestTooComplex(t *testing.T) {
 	}
 }
 
+// A reply that is too much for a grammar fails alone: others of the same form go on, also at its state.
+func TestOneReplyFailsAlone(t *testing.T) {
+	v := words()
+	const pattern = `(ab)*c|((a?){30}){30}b`
+	start, err := v.Compile(Form{Regex: pattern})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask := make([]uint64, (v.size+63)/64)
+	good, bad := start.Fork(), start.Fork()
+	for n := 0; bad.Accept('a') == nil; n++ {
+		bad.Mask(mask)
+		if n > 1000 {
+			t.Fatal("it is not too complex")
+		}
+	}
+	for _, token := range "ababc" {
+		if err := good.Accept(token); err != nil {
+			t.Fatalf("after another reply failed: %v", err)
+		}
+	}
+	if good.Mask(mask); mask[stop/64]>>(stop%64)&1 == 0 || good.Accept(stop) != nil {
+		t.Error("the good reply does not end")
+	}
+	again, err := v.Compile(Form{Regex: pattern})
+	if err != nil || again.(*cursor).g == start.(*cursor).g {
+		t.Errorf("new replies get the grammar that is full: %v", err)
+	}
+}
+
+// A reader of floats sees a number on the same side of a bound.
+func TestNumbersAsFloats(t *testing.T) {
+	v := words()
+	for text, want := range map[string]bool{
+		"999.999999999999": true, "999.9999999999999999999": false, "0.999999999999999": true, "0.9999999999999999999": false,
+		"123456789012.345": true, "-0": false, "0": true, "1000": false, "999": true,
+	} {
+		for schema, most := range map[string]float64{`{"minimum":0,"exclusiveMaximum":1000}`: 1000, `{"minimum":0,"exclusiveMaximum":1e15}`: 1e15} {
+			c, err := v.Compile(Form{Schema: json.RawMessage(schema)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, _ := strconv.ParseFloat(text, 64)
+			if got := takes(c.(*cursor).g, text); got != (want && x < most) && !(text == "1000" && most > 1000) {
+				t.Errorf("%s takes %s: %v", schema, text, got)
+			}
+		}
+	}
+}
+
 func TestRefusedCalls(t *testing.T) {
 	v := words()
 	tools := json.RawMessage(`[{"function":{"name":"f","parameters":{"properties":{"from":{"type":"string"}}}}},` +
-		`{"function":{"name":"g","parameters":{"not":{}}}},{"function":{"name":"h","parameters":{"type":"string"}}}]`)
+		`{"function":{"name":"g","parameters":{"not":{}}}},{"function":{"name":"h","parameters":{"type":"string"}}},` +
+		`{"function":{"name":"i","parameters":{"properties":{"a>":{}}}}},{"function":{"name":"k","parameters":{"properties":{` +
+		`"a":{"enum":["x</parameter>"]}}}}}]`)
 	for _, c := range []struct{ format, name, want string }{
 		{"none", "f", `a call cannot be demanded of a model whose calls are in the format "none"`},
-		{"qwen3_coder", "f", `in the format "qwen3_coder"`},
+		{"plain", "f", `in the format "plain"`},
+		{"qwen3_coder", "i", `tool "i": at #: "a>" is no name of an argument as the model writes calls`},
+		{"qwen3_coder", "k", `tool "k": at #/properties/a: a listed value has </parameter>`},
 		{"pythonic", "f", `tool "f": at #: "from" is no name of an argument in Python`},
 		{"hermes", "g", `tool "g": at #/not: the keyword "not" is not supported`},
 		{"hermes", "x", `no tool is called "x"`},

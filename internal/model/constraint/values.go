@@ -21,9 +21,14 @@ func (b *builder) alternative(parts []part) (int32, error) {
 			return b.listed(parts, p)
 		}
 	}
-	var list []int32
 	allowed, whole := typesOf(parts, true)
-	for _, name := range allowed {
+	return b.typed(parts, allowed, whole)
+}
+
+// typed matches the values of some types that satisfy all parts.
+func (b *builder) typed(parts []part, types []string, whole bool) (int32, error) {
+	var list []int32
+	for _, name := range types {
 		var x int32
 		var err error
 		switch name {
@@ -105,17 +110,21 @@ func (b *builder) listed(parts []part, p part) (int32, error) {
 	if len(values) > maxListed {
 		return none, refuse(below(p.at, "enum"), "it has %d values; want at most %d", len(values), maxListed)
 	}
-	var list []int32
+	var texts []string
 	for _, v := range values {
 		fits, err := b.satisfies(v, parts)
 		if err != nil {
 			return none, err
 		}
+		text := b.write(v)
+		if err := b.checkMarks(p.at, text); err != nil {
+			return none, err
+		}
 		if fits {
-			list = append(list, b.mark(b.write(v)))
+			texts = append(texts, text)
 		}
 	}
-	return b.alt(list...), nil
+	return b.marks(texts), nil
 }
 
 // satisfies reports whether a value satisfies all parts.
@@ -199,7 +208,7 @@ func (b *builder) content(parts []part) (int32, error) {
 	var all []int32
 	for _, p := range parts {
 		if pattern, ok := p.of["pattern"].(string); ok {
-			x, err := b.search(pattern)
+			x, err := b.search(pattern, narrow)
 			if err != nil {
 				return none, refuse(below(p.at, "pattern"), "%v", err)
 			}
@@ -210,26 +219,58 @@ func (b *builder) content(parts []part) (int32, error) {
 			if !known {
 				return none, refuse(below(p.at, "format"), "the format %q is not supported: want %s; or use pattern", name, formatNames())
 			}
-			x, err := b.search(pattern)
+			x, err := b.search(pattern, asRE2)
 			if err != nil {
 				return none, err
 			}
 			all = append(all, x)
 		}
 	}
-	if all == nil {
-		return b.rep(b.char, least, most), nil
-	}
-	if least > 0 || most != unlimited {
+	switch {
+	case all == nil:
+		all = append(all, b.rep(b.char, least, most))
+	case least > 0 || most != unlimited:
 		all = append(all, b.rep(b.exact, least, most))
 	}
+	if b.unmarked != none {
+		all = append(all, b.unmarked)
+	}
 	return b.alive(b.and(all...)), nil
+}
+
+// widths are the formats of OpenAPI for numbers: the bits of an integer, with its sign; 0 for no limit.
+var widths = map[string]int{"int8": -8, "int16": -16, "int32": -32, "int64": -64, "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64,
+	"float": 0, "double": 0}
+
+// width narrows numbers to a format of OpenAPI. Formats of strings say nothing of numbers.
+func (l *limits) width(p part) error {
+	name, ok := p.of["format"].(string)
+	if _, ofStrings := formats[name]; !ok || ofStrings {
+		return nil
+	}
+	bits, known := widths[name]
+	switch one := big.NewInt(1); {
+	case !known:
+		return refuse(below(p.at, "format"), "the format %q is not supported for numbers: write minimum and maximum", name)
+	case bits < 0:
+		end := new(big.Int).Lsh(one, uint(-bits-1))
+		l.atLeast(new(big.Rat).SetInt(new(big.Int).Neg(end)), false)
+		l.atMost(new(big.Rat).SetInt(end.Sub(end, one)), false)
+	case bits > 0:
+		end := new(big.Int).Lsh(one, uint(bits))
+		l.atLeast(new(big.Rat), false)
+		l.atMost(new(big.Rat).SetInt(end.Sub(end, one)), false)
+	}
+	return nil
 }
 
 // numbers matches numbers.
 func (b *builder) numbers(parts []part, whole bool) (int32, error) {
 	l := limits{whole: whole, places: -1}
 	for _, p := range parts {
+		if err := l.width(p); err != nil {
+			return none, err
+		}
 		for _, key := range []string{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"} {
 			v, has := p.of[key]
 			n, ok := v.(json.Number)
@@ -250,7 +291,7 @@ func (b *builder) numbers(parts []part, whole bool) (int32, error) {
 				l.atMost(x, key == "exclusiveMaximum")
 			default:
 				if !l.multipleOf(x) {
-					return none, refuse(below(p.at, key), "%s is not supported: want a whole number up to %d, 0.1, 0.01 and so on, once", n, maxStep)
+					return none, refuse(below(p.at, key), "%s is not supported: want a whole number up to %d, 0.1, 0.01 and so on", n, maxStep)
 				}
 			}
 		}
@@ -261,11 +302,12 @@ func (b *builder) numbers(parts []part, whole bool) (int32, error) {
 // multipleOf narrows numbers to multiples of x. It returns false if it cannot.
 func (l *limits) multipleOf(x *big.Rat) bool {
 	if x.IsInt() && x.Num().IsInt64() && x.Num().Int64() <= maxStep {
+		both := x.Num().Int64()
 		if l.step > 0 {
-			return false
+			both = l.step / new(big.Int).GCD(nil, nil, big.NewInt(l.step), x.Num()).Int64() * both
 		}
-		l.whole, l.step = true, x.Num().Int64()
-		return true
+		l.whole, l.step = true, both
+		return both <= maxStep
 	}
 	_, behind := split(x)
 	if strings.Trim(behind, "0") != "1" || !x.IsInt() && x.Num().Int64() != 1 {
