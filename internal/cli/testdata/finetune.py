@@ -1,5 +1,6 @@
 """Calls what the examples do not call, with the official client."""
 
+import hashlib
 import io
 
 import openai
@@ -43,8 +44,13 @@ for call in (
         assert problem.body["message"], problem
     else:
         raise SystemExit("a bad request is taken")
-try:
-    client.uploads.create(bytes=1, filename="x", mime_type="text/plain", purpose="fine-tune")
-except openai.NotFoundError as problem:
-    assert "/v1/files" in str(problem), problem
+upload = client.uploads.upload_file_chunked(
+    file=rows, filename="parts.jsonl", bytes=len(rows), mime_type="text/jsonl", purpose="fine-tune", part_size=100, md5=hashlib.md5(rows).hexdigest()
+)
+assert upload.status == "completed" and upload.file.filename == "parts.jsonl", upload
+assert client.files.content(upload.file.id).read() == rows
+assert client.files.delete(upload.file.id).deleted
+left = client.uploads.create(bytes=9, filename="x", mime_type="text/plain", purpose="fine-tune")
+assert client.uploads.parts.create(left.id, data=b"123").upload_id == left.id
+assert client.uploads.cancel(left.id).status == "cancelled"
 assert client.files.delete(file.id).deleted

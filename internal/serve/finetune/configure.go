@@ -19,6 +19,7 @@ import (
 // Names in a job's directory. Its run is in a directory of its own beside them.
 const (
 	filesDir       = "uploaded"
+	uploadsDir     = "uploads"
 	jobsDir        = "jobs"
 	jobFile        = "job.json"
 	configFile     = "config.yaml"

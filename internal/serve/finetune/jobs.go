@@ -238,17 +238,13 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 		return nil, err
 	}
 	j.Base = base.Name
-	files := map[string]string{"training_file": o.TrainingFile}
-	if o.ValidationFile != nil {
-		files["validation_file"] = *o.ValidationFile
-	}
-	for key, id := range files {
-		f, err := s.files.of(owner, id)
+	for _, file := range j.data() {
+		f, err := s.files.of(owner, file.id)
 		if err != nil {
-			return nil, openai.Bad(key, "there is no file %.80q", id)
+			return nil, openai.Bad(file.key, "there is no file %.80q", file.id)
 		}
 		if f.Purpose != "fine-tune" {
-			return nil, openai.Bad(key, "the file %s has the purpose %s: send it with fine-tune", id, f.Purpose)
+			return nil, openai.Bad(file.key, "the file %s has the purpose %s: send it with fine-tune", file.id, f.Purpose)
 		}
 	}
 	if err := s.setMethod(j, o); err != nil {
@@ -351,12 +347,14 @@ func (s *Server) prepare(j *job) error {
 	j.note("info", "Created fine-tuning job: %s", j.ID)
 	j.note("info", "Validating training file: %s", j.TrainingFile)
 	return durable.WriteDir(j.dir, func(dir string) error {
-		err := copyFile(s.files.path(j.TrainingFile), filepath.Join(dir, trainingRows))
-		if err == nil && j.ValidationFile != nil {
-			err = copyFile(s.files.path(*j.ValidationFile), filepath.Join(dir, validationRows))
-		}
-		if err != nil {
-			return err
+		for _, file := range j.data() {
+			err := copyFile(s.files.path(file.id), filepath.Join(dir, file.name))
+			if errors.Is(err, fs.ErrNotExist) {
+				return openai.Bad(file.key, "the file %s was deleted meanwhile", file.id)
+			}
+			if err != nil {
+				return unkept(err)
+			}
 		}
 		text, err := json.Marshal(j)
 		if err != nil {
@@ -366,20 +364,32 @@ func (s *Server) prepare(j *job) error {
 	})
 }
 
+// data is a file of a job: the key of its order, the ID of the file, and the name of the copy.
+type data struct{ key, id, name string }
+
+// data returns the files of a job.
+func (j *job) data() []data {
+	all := []data{{"training_file", j.TrainingFile, trainingRows}}
+	if j.ValidationFile != nil {
+		all = append(all, data{"validation_file", *j.ValidationFile, validationRows})
+	}
+	return all
+}
+
 // copyFile copies a file.
 func copyFile(from, to string) error {
+	return durable.Replace(to, func(w io.Writer) error { return copyTo(w, from) })
+}
+
+// copyTo writes the bytes of a file.
+func copyTo(w io.Writer, from string) error {
 	in, err := os.Open(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return openai.Bad("training_file", "the file was deleted meanwhile")
-	}
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return durable.Replace(to, func(w io.Writer) error {
-		_, err := io.Copy(w, in)
-		return err
-	})
+	_, err = io.Copy(w, in)
+	return err
 }
 
 // change changes a job of an owner, and waits a moment for a process that is to end at once.

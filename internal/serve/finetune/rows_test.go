@@ -214,7 +214,11 @@ func FuzzForm(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		boundary, _, _ := strings.Cut(strings.TrimPrefix(text, "--"), "\r\n")
-		out, err := readForm(multipart.NewReader(bytes.NewReader([]byte(text)), boundary), io.Discard)
+		fields, err := readForm(multipart.NewReader(bytes.NewReader([]byte(text)), boundary), "file", io.Discard)
+		if err != nil {
+			return
+		}
+		out, err := describe(fields)
 		if err == nil && (out.Purpose == "" || strings.ContainsAny(out.Filename, "/\n")) {
 			t.Errorf("%+v", out)
 		}

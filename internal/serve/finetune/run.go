@@ -101,10 +101,7 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 			return c, err
 		}
 	}
-	for _, file := range []struct{ key, name string }{{"validation_file", validationRows}, {"training_file", trainingRows}} {
-		if file.key == "validation_file" && j.ValidationFile == nil {
-			continue
-		}
+	for _, file := range slices.Backward(j.data()) { // the rows of the training file count
 		if rows, err = checkRows(filepath.Join(j.dir, file.name), j.Method.Type, item); err != nil {
 			return c, &openai.Problem{Code: "invalid_" + file.key, Param: file.key, Message: file.key + ": " + err.Error()}
 		}

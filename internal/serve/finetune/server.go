@@ -48,6 +48,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	files   files
+	uploads uploads
 	graders graders
 
 	mu      sync.Mutex
@@ -60,6 +61,10 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, graders: graders{o.Grader, make(chan struct{}, 2)}, changed: make(chan struct{})}
 	s.files = files{dir: filepath.Join(o.Dir, filesDir), fits: s.fits}
 	if err := s.files.open(); err != nil {
+		return nil, err
+	}
+	s.uploads = uploads{dir: filepath.Join(o.Dir, uploadsDir), files: &s.files}
+	if err := s.uploads.open(); err != nil {
 		return nil, err
 	}
 	var err error
@@ -98,6 +103,10 @@ func (s *Server) Handler() http.Handler {
 	})
 	get("/v1/files", s.files.list)
 	get("/v1/files/{id}", func(owner string, r *http.Request) (any, error) { return s.files.of(owner, r.PathValue("id")) })
+	post("/v1/uploads", s.uploads.create)
+	post("/v1/uploads/{id}/complete", s.uploads.complete)
+	post("/v1/uploads/{id}/cancel", s.uploads.cancel)
+	mux.HandleFunc("POST /v1/uploads/{id}/parts", s.part)
 	get("/v1/fine_tuning/jobs", s.list)
 	get("/v1/fine_tuning/jobs/{id}", func(owner string, r *http.Request) (any, error) { return s.show(owner, r.PathValue("id")) })
 	get("/v1/fine_tuning/jobs/{id}/events", s.events)
@@ -111,7 +120,6 @@ func (s *Server) Handler() http.Handler {
 	post("/v1/fine_tuning/alpha/graders/run", s.graders.run)
 	post("/v1/fine_tuning/alpha/graders/validate", s.graders.validate)
 	for path, instead := range map[string]string{
-		"/v1/uploads":                 "uploads in parts are not in this version: send the file to /v1/files, which takes 512 MB",
 		"/v1/fine_tuning/checkpoints": "permissions of checkpoints are not in this version: a key's checkpoints are its own",
 	} {
 		refuse := func(w http.ResponseWriter, _ *http.Request) { answer(w, nil, missing("%s", instead)) }
