@@ -30,9 +30,9 @@ type job struct {
 	wire.Job
 	Owner   string       `json:"owner,omitempty"`
 	Base    string       `json:"base"`             // the model of this service that it adapts
-	Began   int64        `json:"began,omitempty"`  // when its run was started last
-	Wanted  wire.Status  `json:"wanted,omitempty"` // paused or cancelled, while the run has not ended
+	Wanted  wire.Status  `json:"wanted,omitempty"` // paused, queued or cancelled, while the run has not ended
 	Steps   int          `json:"steps,omitempty"`
+	Charged int64        `json:"charged,omitempty"` // the last step that its owner was charged for
 	Notes   []wire.Event `json:"notes"`
 	dir     string
 	running *child // nil if no process runs
@@ -455,9 +455,9 @@ func (s *Server) pause(j *job) error {
 		return conflict(j, "only one that is queued or running can be paused")
 	case j.running != nil:
 		if j.Wanted == "" {
-			j.Wanted = wire.Paused
 			j.running.interrupt()
 		}
+		j.Wanted = wire.Paused
 	default:
 		j.Status = wire.Paused
 		j.note("info", "The job was paused")

@@ -3,6 +3,7 @@ package finetune
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"mime/multipart"
@@ -186,8 +187,27 @@ func TestGradersRun(t *testing.T) {
 	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": check}, 400, "grader.operation")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": check}, 400, "grader.operation")
 	question := map[string]any{"role": "user", "content": "?"}
-	asks := map[string]any{"type": "score_model", "name": "s", "model": "org/tiny", "input": []any{question}}
-	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model org/tiny")
+	asks := map[string]any{
+		"type": "score_model", "name": "s", "model": "org/tiny", "input": []any{question},
+		"sampling_params": map[string]any{"seed": 5, "top_p": 0.5, "max_completions_tokens": 9},
+	}
+	question["content"] = `{"score": {{ sample.output_text }}}`
+	asks["range"] = []int{0, 5}
+	r = run(asks, nil)
+	about := r["metadata"].(map[string]any)
+	if r["reward"] != 4.0 || about["token_usage"] != 7.0 || about["sampled_model_name"] != "org/tiny" ||
+		fmt.Sprint(r["model_grader_token_usage_per_model"]) != "map[org/tiny:7]" {
+		t.Errorf("%v", r)
+	}
+	question["content"] = "fail"
+	r = run(asks, nil)
+	about = r["metadata"].(map[string]any)
+	details, _ := about["errors"].(map[string]any)["model_grader_server_error_details"].(string)
+	if names := failed(r); r["reward"] != nil || len(names) != 1 || !strings.Contains(details, "it failed") {
+		t.Errorf("%v", r)
+	}
+	asks["model"] = "gpt"
+	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model \"gpt\", which this service does")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": 1}, 400, "want a grader object")
 }
 

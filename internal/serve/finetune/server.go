@@ -41,7 +41,21 @@ type Options struct {
 	Disk func(owner string) int64
 	// Grader builds the grader of an object. Its error is the client's.
 	Grader func(object map[string]any) (trinity.RewardFunc, error)
-	Say    func(string)
+	// Asker returns a model of the service that a grader asks, and tells of its tokens.
+	Asker func(owner, name string, used func(tokens int)) (trinity.Asker, error)
+	// Enter waits for the turn of an owner's job, of which one runs at a time.
+	Enter func(ctx context.Context, owner string) (Turn, error)
+	Say   func(string)
+}
+
+// Turn is the turn of an owner's job.
+type Turn interface {
+	// Compute charges the owner for the tokens of a step: those that it has trained, and those that it has sampled.
+	Compute(trained, sampled int)
+	// Over returns why the turn is over, such as tokens of an hour that the owner has used; "" if it is not. isLong says that
+	// it is over if another owner waits who has had less.
+	Over(isLong bool) (why string)
+	Leave()
 }
 
 // Server answers the API. Its jobs run while Run does.
@@ -53,12 +67,16 @@ type Server struct {
 
 	mu      sync.Mutex
 	jobs    map[string]*job
+	asking  map[string]bool  // owners who wait for the turn of a job, or have it
+	checked map[string]int64 // when data of an owner were checked last
+	checks  int64
 	changed chan struct{} // closed when a job changes
 }
 
 // New returns a server with the files and jobs that another one of this directory has left.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o, graders: graders{o.Grader, make(chan struct{}, 2)}, changed: make(chan struct{})}
+	s := &Server{opts: o, asking: map[string]bool{}, checked: map[string]int64{}, changed: make(chan struct{})}
+	s.graders = graders{o.Grader, o.Asker, s.names, make(chan struct{}, 2)}
 	s.files = files{dir: filepath.Join(o.Dir, filesDir), fits: s.fits}
 	if err := s.files.open(); err != nil {
 		return nil, err

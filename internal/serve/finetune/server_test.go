@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,10 +63,68 @@ func pretend(command string) int {
 
 // tester is a client of a server.
 type tester struct {
-	t   *testing.T
-	s   *Server
-	url string
-	dir string
+	t     *testing.T
+	s     *Server
+	url   string
+	dir   string
+	turns *turns
+}
+
+// turns gives turns in the order in which owners ask.
+type turns struct {
+	one chan struct{}
+
+	mu      sync.Mutex
+	charged map[string][2]int
+	over    string // why turns are over
+}
+
+func (q *turns) enter(ctx context.Context, owner string) (Turn, error) {
+	select {
+	case q.one <- struct{}{}:
+		return &turn{q, owner}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type turn struct {
+	*turns
+	owner string
+}
+
+func (t *turn) Compute(trained, sampled int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := t.charged[t.owner]
+	t.charged[t.owner] = [2]int{was[0] + trained, was[1] + sampled}
+}
+
+func (t *turn) Over(bool) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
+}
+
+func (t *turn) Leave() { <-t.one }
+
+// set says why turns are over from now on.
+func (q *turns) set(over string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over = over
+}
+
+// judge is a model that answers with its instructions, or fails.
+type judge struct{ used func(int) }
+
+func (j *judge) Ask(_ context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
+	j.used(7)
+	text := messages[0].Content
+	if strings.HasPrefix(text, "fail") || o.Seed == nil || *o.Seed != 5 || *o.TopP != 0.5 || o.MaxTokens != 9 {
+		return trinity.Answer{}, fmt.Errorf("it failed with %+v", o)
+	}
+	return trinity.Answer{Message: trinity.Message{Content: text}}, nil
 }
 
 // serve starts a server in a directory; "" is a new one. The header Owner says who a client is.
@@ -78,7 +138,15 @@ func serve(t *testing.T, dir string, change func(*Options)) *tester {
 		dir = t.TempDir()
 	}
 	type owner struct{}
+	given := &turns{one: make(chan struct{}, 1), charged: map[string][2]int{}}
 	o := Options{
+		Enter: given.enter,
+		Asker: func(_, name string, used func(int)) (trinity.Asker, error) {
+			if name != "org/tiny" {
+				return nil, errors.New("no such model")
+			}
+			return &judge{used: used}, nil
+		},
 		Dir: dir, Bases: []Base{{"org/tiny", "/models/tiny", 64}}, Alpha: 32, Trainer: "cpu", Sampler: "cpu", Program: self,
 		Owner: func(ctx context.Context) string { return ctx.Value(owner{}).(string) }, Disk: func(string) int64 { return 0 },
 		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
@@ -98,7 +166,7 @@ func serve(t *testing.T, dir string, change func(*Options)) *tester {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), owner{}, r.Header.Get("Owner"))))
 	}))
 	t.Cleanup(web.Close)
-	return &tester{t, s, web.URL, dir}
+	return &tester{t, s, web.URL, dir, given}
 }
 
 // run runs the server's jobs until the test or stop ends.
@@ -502,41 +570,28 @@ func TestJobsFail(t *testing.T) {
 	failed(c.order("", nil), "invalid_job", "config.yaml:3: no")
 }
 
-// Jobs run one after another: the oldest one of the owner whose last job began first.
+// Jobs run one after another: each owner asks for one turn, and has it for the oldest job.
 func TestJobsTakeTurns(t *testing.T) {
 	c := serve(t, "", nil)
 	ids := map[string]string{}
 	for i, name := range []string{"ann 1", "ann 2", "ann 3", "bob 1"} {
 		owner, _, _ := strings.Cut(name, " ")
-		ids[c.order(owner, nil)] = name
-		c.s.mu.Lock()
-		for id, j := range c.s.jobs {
-			if ids[id] == name {
-				j.CreatedAt += int64(i) // within a second IDs decide
-			}
-		}
-		c.s.mu.Unlock()
+		id := c.order(owner, nil)
+		ids[id] = name
+		c.s.jobs[id].CreatedAt += int64(i) // within a second IDs decide
 	}
-	for { // all are checked before one runs
-		var next *job
-		c.s.mu.Lock()
-		next = c.s.next("validating_files")
-		c.s.mu.Unlock()
-		if next == nil {
-			break
-		}
-		c.s.validate(t.Context(), next)
+	var checked []string
+	for j := c.s.unchecked(); j != nil; j = c.s.unchecked() { // all are checked before one runs
+		c.s.validate(t.Context(), j)
+		checked = append(checked, ids[j.ID])
 	}
-	began := int64(1)
-	for range ids { // on a clock whose seconds pass with each job
-		c.s.mu.Lock()
-		next := c.s.next("queued")
-		c.s.mu.Unlock()
-		c.s.train(t.Context(), next)
-		began++
-		c.s.mu.Lock()
-		next.Began = began
-		c.s.mu.Unlock()
+	if want := []string{"ann 1", "bob 1", "ann 2", "ann 3"}; !slices.Equal(checked, want) {
+		t.Errorf("checked are %q, want %q", checked, want)
+	}
+	c.run()
+	for id, name := range ids {
+		owner, _, _ := strings.Cut(name, " ")
+		c.until(owner, id, "succeeded")
 	}
 	text, err := os.ReadFile(filepath.Join(c.dir, "order"))
 	if err != nil {
@@ -546,8 +601,50 @@ func TestJobsTakeTurns(t *testing.T) {
 	for _, id := range strings.Fields(string(text)) {
 		got = append(got, ids[id])
 	}
-	if want := []string{"ann 1", "bob 1", "ann 2", "ann 3"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	bob := slices.Index(got, "bob 1")
+	if ann := slices.Delete(slices.Clone(got), bob, bob+1); bob > 1 || !slices.Equal(ann, []string{"ann 1", "ann 2", "ann 3"}) {
+		t.Errorf("%q", got)
+	}
+	c.turns.mu.Lock()
+	defer c.turns.mu.Unlock()
+	if got := fmt.Sprint(c.turns.charged); got != "map[ann:[45 0] bob:[15 0]]" {
+		t.Errorf("charged are %s", got)
+	}
+}
+
+// A job whose turn is over waits for the next one, and is charged for each step once.
+func TestTurnsEnd(t *testing.T) {
+	was := looking
+	looking = time.Millisecond
+	t.Cleanup(func() { looking = was })
+	c := serve(t, "", nil)
+	c.write("run.hangs", "yes")
+	c.turns.set("the key ann has used its tokens")
+	id := c.order("ann", nil)
+	c.run()
+	waits := func() bool {
+		list := c.good("ann", "GET", "fine_tuning/jobs/"+id+"/events", nil)["data"].([]any)
+		return slices.ContainsFunc(list, func(e any) bool {
+			return e.(map[string]any)["message"] == "The job waits: the key ann has used its tokens"
+		})
+	}
+	for !waits() && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	c.turns.set("")
+	c.write("run.hangs", "")
+	c.until("ann", id, "succeeded")
+	c.s.mu.Lock()
+	j := c.s.jobs[id]
+	c.s.mu.Unlock()
+	c.s.charge(j, &turn{c.turns, "ann"})
+	if c.turns.charged["ann"] != [2]int{15, 0} {
+		t.Errorf("%v", c.turns.charged)
+	}
+	j.Charged, j.Method.Type = 1, "reinforcement"
+	c.s.charge(j, &turn{c.turns, "bob"})
+	if c.turns.charged["bob"] != [2]int{8, 8} {
+		t.Errorf("%v", c.turns.charged)
 	}
 }
 
