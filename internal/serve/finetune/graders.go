@@ -23,6 +23,7 @@ type graders struct {
 	asker func(owner, name string, used func(tokens int)) (trinity.Asker, error)
 	names func() string // models that a grader may ask
 	slots chan struct{} // of requests that are graded at once: a program may take gigabytes
+	own   *sync.Map     // of each owner, who has one of the slots at most
 }
 
 // check returns a grader object, or what is wrong with it. param is its place in the request.
@@ -140,6 +141,9 @@ func (*askerHost) Wait(ctx context.Context, until func(context.Context) error) e
 // Say implements [trinity.Host].
 func (*askerHost) Say(string) {}
 
+// grading bounds how long a reply is graded. A variable for tests.
+var grading = 2 * time.Minute
+
 // run scores one reply.
 func (g graders) run(owner string, r *http.Request, body []byte) (any, error) {
 	var in wire.GraderRun
@@ -161,14 +165,19 @@ func (g graders) run(owner string, r *http.Request, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	case <-r.Context().Done():
-		return nil, context.Cause(r.Context())
+	own, _ := g.own.LoadOrStore(owner, make(chan struct{}, 1))
+	for _, slots := range []chan struct{}{own.(chan struct{}), g.slots} {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		}
 	}
 	began := time.Now()
-	reward, err := scorer.Score(r.Context(), trinity.RewardInput{
+	ctx, cancel := context.WithTimeout(r.Context(), grading)
+	defer cancel()
+	reward, err := scorer.Score(ctx, trinity.RewardInput{
 		Task: &trinity.Task{Row: in.Item}, Response: in.Sample, Messages: []trinity.Message{{Role: "assistant", Content: in.Sample}},
 		Host: host,
 	})
@@ -193,6 +202,11 @@ func (g graders) run(owner string, r *http.Request, body []byte) (any, error) {
 	}
 	reason := reward.Reason
 	switch {
+	case !reward.Valid && ctx.Err() != nil:
+		if reason = "other_error"; kind == "python" {
+			reason = "python_grader_runtime_error"
+		}
+		reason += fmt.Sprintf(": it took more than %v", grading)
 	case err != nil:
 		reason = fmt.Sprintf("other_error: %v", err)
 	case reward.Valid:

@@ -1,8 +1,10 @@
 package finetune
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +36,8 @@ type job struct {
 	Steps   int          `json:"steps,omitempty"`
 	Charged int64        `json:"charged,omitempty"` // the last step that its owner was charged for
 	Notes   []wire.Event `json:"notes"`
+	Key     string       `json:"idempotency_key,omitempty"`
+	Order   []byte       `json:"order_sha256,omitempty"`
 	dir     string
 	running *child // nil if no process runs
 }
@@ -166,11 +170,20 @@ var suffix = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 // maxSeed bounds the seeds of jobs.
 const maxSeed = 1<<31 - 1
 
-// create makes a job of an order.
-func (s *Server) create(owner string, _ *http.Request, body []byte) (any, error) {
+// create makes a job of an order. A client that sends the order again with the same Idempotency-Key gets the job that there is.
+func (s *Server) create(owner string, r *http.Request, body []byte) (any, error) {
 	var o wire.Order
 	if err := read(body, &o); err != nil {
 		return nil, err
+	}
+	s.ordering.Lock() // else two of the same key are two jobs
+	defer s.ordering.Unlock()
+	key, sum := r.Header.Get("Idempotency-Key"), sha256.Sum256(body)
+	if len(key) > maxKey {
+		return nil, openai.Bad("", "the Idempotency-Key has more than %d bytes", maxKey)
+	}
+	if same, err := s.ordered(owner, key, sum[:]); same != nil || err != nil {
+		return same, err
 	}
 	j, err := s.newJob(owner, &o)
 	if err == nil {
@@ -182,14 +195,35 @@ func (s *Server) create(owner string, _ *http.Request, body []byte) (any, error)
 	if n := s.open(owner); n >= maxJobs {
 		return nil, openai.Bad("", "%d jobs of this key have not ended, and there may be no more: cancel some", n)
 	}
+	j.Key, j.Order = key, sum[:]
 	if err := s.prepare(j); err != nil {
-		return nil, err
+		return nil, unkept(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.jobs[j.ID] = j
 	s.wake()
 	return s.shown(j), nil
+}
+
+// maxKey bounds an Idempotency-Key.
+const maxKey = 256
+
+// ordered returns the job that an order with this Idempotency-Key has made; nil if there is none.
+func (s *Server) ordered(owner, key string, sum []byte) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if key == "" || j.Owner != owner || j.Key != key {
+			continue
+		}
+		if !bytes.Equal(j.Order, sum) {
+			return nil, &openai.Problem{Status: http.StatusUnprocessableEntity, Code: "idempotency", Message: fmt.Sprintf(
+				"another order has made the job %s with this Idempotency-Key: send a new one", j.ID)}
+		}
+		return s.shown(j), nil
+	}
+	return nil, nil
 }
 
 // open counts the jobs of an owner that have not ended.
@@ -215,7 +249,10 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 	if len(o.Integrations) > 0 {
 		return nil, openai.Bad("integrations", "a job has none: its metrics are in its events, and in the result file")
 	}
-	if o.Suffix != nil && !suffix.MatchString(*o.Suffix) {
+	if o.Suffix != nil && *o.Suffix == "" {
+		j.Suffix = nil
+	}
+	if j.Suffix != nil && !suffix.MatchString(*o.Suffix) {
 		return nil, openai.Bad("suffix", "want letters, digits, _, - and dots, 64 at most, got %.80q", *o.Suffix)
 	}
 	if err := checkMetadata(o.Metadata); err != nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity/internal/config"
 	wire "github.com/trinity-go/trinity/internal/wire/finetune"
@@ -67,6 +68,8 @@ func TestRowsAreChecked(t *testing.T) {
 		{wire.Supervised, user(`,{"role":"assistant","content":[{"type":"image_url"}]}`),
 			"line 1: messages[1].content[0].type: models read text"},
 		{wire.Reinforcement, user(`,{"role":"assistant","content":"b"}`), "line 1: messages[1].role: the last message is the user's"},
+		{wire.Supervised, `{"messages":[],"tools":[],"messages":[]}`, `line 1: "messages": the key is there twice`},
+		{wire.DPO, strings.Replace(pair, `"c"`, `"b"`, 1), "line 1: non_preferred_output: it is the same as preferred_output"},
 		{wire.DPO, chat, `line 1: "messages": no such key`},
 		{wire.DPO, pair + `{"input":{}}`, "line 2: input.messages: want a list"},
 		{wire.DPO, `{"input":[]}`, "line 1: input: want an object"},
@@ -209,6 +212,22 @@ func TestGradersRun(t *testing.T) {
 	asks["model"] = "gpt"
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model \"gpt\", which this service does")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": 1}, 400, "want a grader object")
+	check["operation"] = "eq"
+	multi["calculate_output"] = "a+"
+	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": multi}, 400, "grader.calculate_output: formula_parse_error")
+	nested := any(check)
+	for range 9 {
+		nested = map[string]any{"type": "multi", "name": "m", "calculate_output": "a", "graders": map[string]any{"a": nested}}
+	}
+	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": nested}, 400, "more than 8 multi graders")
+	was := grading
+	grading = 100 * time.Millisecond
+	t.Cleanup(func() { grading = was })
+	asks["model"], question["content"] = "org/tiny", "wait"
+	r = run(asks, nil)
+	if names := failed(r); r["reward"] != nil || len(names) != 1 || names[0] != "other_error" {
+		t.Errorf("%v", r)
+	}
 }
 
 // Rows of any bytes give a number of rows or one line about what is wrong.

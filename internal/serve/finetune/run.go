@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -170,9 +171,22 @@ func (s *Server) check(ctx context.Context, j *job) error {
 	}
 	plan, err := p.Run(ctx, nil, 1<<20)
 	if err != nil && len(plan) == 0 { // with a plan, only memory lacks, which other runs may have until this one begins
-		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
+		return inData(cmp.Or(j.lastLine(said.Last()), err.Error()))
 	}
 	return nil
+}
+
+// badRow is how a run says which row of its data is bad.
+var badRow = regexp.MustCompile(`^(?:config\.yaml:\d+:\d+: \S+: )?(training|validation)\.jsonl:(\d+): (.*)$`)
+
+// inData returns what a run said as an error. One about data names the file as its client does.
+func inData(line string) error {
+	found := badRow.FindStringSubmatch(line)
+	if found == nil {
+		return errors.New(line)
+	}
+	key := found[1] + "_file"
+	return &openai.Problem{Code: "invalid_" + key, Param: key, Message: fmt.Sprintf("%s: line %s: %s", key, found[2], found[3])}
 }
 
 // lastLine returns the last line of what a program said, with the names of a job's files alone.
@@ -317,7 +331,7 @@ func (s *Server) process(ctx context.Context, j *job) error {
 		Stderr: &tee{log, said},
 	}
 	if _, err := p.Run(ctx, nil, 0); err != nil {
-		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
+		return inData(cmp.Or(j.lastLine(said.Last()), err.Error()))
 	}
 	return nil
 }
@@ -388,7 +402,9 @@ func (s *Server) finish(j *job, failed error) {
 			j.end(wire.Cancelled)
 			j.note("info", "The job was cancelled")
 		default:
-			j.fail("run_failed", "", failed.Error())
+			p := &openai.Problem{Code: "run_failed"}
+			errors.As(failed, &p)
+			j.fail(p.Code, p.Param, failed.Error())
 		}
 	})
 }

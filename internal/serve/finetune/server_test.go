@@ -118,9 +118,13 @@ func (q *turns) set(over string) {
 // judge is a model that answers with its instructions, or fails.
 type judge struct{ used func(int) }
 
-func (j *judge) Ask(_ context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
+func (j *judge) Ask(ctx context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
 	j.used(7)
 	text := messages[0].Content
+	if strings.HasPrefix(text, "wait") {
+		<-ctx.Done()
+		return trinity.Answer{}, ctx.Err()
+	}
 	if strings.HasPrefix(text, "fail") || o.Seed == nil || *o.Seed != 5 || *o.TopP != 0.5 || o.MaxTokens != 9 {
 		return trinity.Answer{}, fmt.Errorf("it failed with %+v", o)
 	}
@@ -205,6 +209,10 @@ func (c *tester) ask(owner, method, path string, body any) (status int, reply ma
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/v1/"+path, in)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	if name, key, ok := strings.Cut(owner, "/"); ok {
+		owner = name
+		r.Header.Set("Idempotency-Key", key)
 	}
 	r.Header.Set("Owner", owner)
 	r.Header.Set("Content-Type", kind)
@@ -550,6 +558,22 @@ func TestAJobSucceeds(t *testing.T) {
 	c.refused("bob", "POST", "fine_tuning/jobs", map[string]any{"model": name, "training_file": "x"}, 400, "there is no model")
 }
 
+// An order that comes again makes no other job.
+func TestOrdersComeAgain(t *testing.T) {
+	c := serve(t, "", nil)
+	order := map[string]any{"model": "org/tiny", "training_file": c.file("ann", chat), "seed": 1}
+	first := c.good("ann/k", "POST", "fine_tuning/jobs", order)
+	c.good("ann", "DELETE", "files/"+order["training_file"].(string), nil)
+	again := serve(t, c.dir, nil)
+	if second := again.good("ann/k", "POST", "fine_tuning/jobs", order); second["id"] != first["id"] {
+		t.Errorf("%v, then %v", first, second)
+	}
+	order["seed"] = 2
+	again.refused("ann/k", "POST", "fine_tuning/jobs", order, 422, "another order has made the job "+first["id"].(string))
+	again.refused("bob/k", "POST", "fine_tuning/jobs", order, 400, "there is no file")
+	again.refused("ann/"+strings.Repeat("k", 300), "POST", "fine_tuning/jobs", order, 400, "more than 256 bytes")
+}
+
 func TestJobsFail(t *testing.T) {
 	c := serve(t, "", nil)
 	c.run()
@@ -565,9 +589,13 @@ func TestJobsFail(t *testing.T) {
 	failed(c.order("", map[string]any{"training_file": bad}), "invalid_training_file", "training_file: line 2: messages: want a list")
 	failed(c.order("", map[string]any{"validation_file": bad}), "invalid_validation_file", "validation_file: line 2")
 	c.write("run.fails", "training.jsonl:1: too long")
-	failed(c.order("", nil), "run_failed", "training.jsonl:1: too long")
+	failed(c.order("", nil), "invalid_training_file", "training_file: line 1: too long")
+	c.write("run.fails", "no memory")
+	failed(c.order("", nil), "run_failed", "no memory")
 	c.write("check.fails", "config.yaml:3: no")
 	failed(c.order("", nil), "invalid_job", "config.yaml:3: no")
+	c.write("check.fails", "config.yaml:21:7: buffer.trainer_input.path: validation.jsonl:7: messages[0] is no message")
+	failed(c.order("", nil), "invalid_validation_file", "validation_file: line 7: messages[0] is no message")
 }
 
 // Jobs run one after another: each owner asks for one turn, and has it for the oldest job.
