@@ -85,4 +85,6 @@ func serveJobs(mux *http.ServeMux, server *tinker.Server, jobs *finetune.Server)
 		mux.Handle(hosted+path, http.StripPrefix(hosted, guarded))
 		mux.Handle(hosted+path+"/", http.StripPrefix(hosted, guarded))
 	}
+	mux.Handle("DELETE /v1/models/", guarded)
+	mux.Handle("DELETE "+hosted+"/v1/models/", http.StripPrefix(hosted, guarded))
 }

@@ -39,6 +39,7 @@ type job struct {
 	Key     string       `json:"idempotency_key,omitempty"`
 	Order   []byte       `json:"order_sha256,omitempty"`
 	dir     string
+	from    string // the adapter that a new job goes on training, "" for none
 	running *child // nil if no process runs
 }
 
@@ -154,7 +155,7 @@ func (s *Server) fits(owner string, more int64) error {
 	}
 	if used > limit {
 		return &openai.Problem{Status: http.StatusForbidden, Code: "quota", Message: fmt.Sprintf(
-			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files", owner, gib(used), gib(limit))}
+			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files or models", owner, gib(used), gib(limit))}
 	}
 	return nil
 }
@@ -270,11 +271,11 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 	default:
 		j.Seed = *o.Seed
 	}
-	base, _, err := s.modelOf(owner, o.Model)
+	base, adapter, err := s.modelOf(owner, o.Model)
 	if err != nil {
 		return nil, err
 	}
-	j.Base = base.Name
+	j.Base, j.from = base.Name, adapter
 	for _, file := range j.data() {
 		f, err := s.files.of(owner, file.id)
 		if err != nil {
@@ -393,12 +394,36 @@ func (s *Server) prepare(j *job) error {
 				return unkept(err)
 			}
 		}
+		if err := copyAdapter(j.from, filepath.Join(dir, adapterName)); err != nil {
+			return err
+		}
 		text, err := json.Marshal(j)
 		if err != nil {
 			return err
 		}
 		return durable.WriteSecret(filepath.Join(dir, jobFile), text)
 	})
+}
+
+// copyAdapter copies the adapter that a job goes on training, because a job removes its older checkpoints, and its owner
+// may delete the model.
+func copyAdapter(from, to string) error {
+	if from == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(from)
+	if err == nil {
+		err = os.Mkdir(to, 0o700)
+	}
+	for _, e := range entries {
+		if err == nil && e.Type().IsRegular() {
+			err = copyFile(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return openai.Bad("model", "the model was removed meanwhile")
+	}
+	return err
 }
 
 // data is a file of a job: the key of its order, the ID of the file, and the name of the copy.
@@ -522,27 +547,64 @@ func (s *Server) shown(j *job) wire.Job {
 	return out
 }
 
-// modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.
-func (s *Server) modelOf(owner, name string) (base Base, adapter string, err error) {
+// baseOf returns a base of the service.
+func (s *Server) baseOf(name string) (Base, error) {
 	for _, b := range s.opts.Bases {
 		if b.Name == name {
-			return b, "", nil
+			return b, nil
 		}
+	}
+	return Base{}, openai.Bad("model", "there is no model %.120q: want one of %s", name, s.names())
+}
+
+// modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.
+func (s *Server) modelOf(owner, name string) (base Base, adapter string, err error) {
+	if base, err = s.baseOf(name); err == nil {
+		return base, "", nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.served(owner) {
-		if m.Name != name {
+		if m.Name == name {
+			if base, err = s.baseOf(m.Base); err != nil {
+				err = openai.Bad("model", "%s is an adapter of %s, which this service does not have", name, m.Base)
+			}
+			return base, m.Dir, err
+		}
+	}
+	return base, "", err
+}
+
+// removeModel removes a model of an owner: a checkpoint, or what a job has made with all its checkpoints.
+func (s *Server) removeModel(owner, name string) (any, error) {
+	if _, err := s.baseOf(name); err == nil {
+		return nil, &openai.Problem{Status: http.StatusForbidden, Code: "model_not_owned", Param: "model", Message: fmt.Sprintf(
+			"%s is a model of the service: clients delete what their jobs have made", name)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	made, mark, isCheckpoint := strings.Cut(name, checkpointMark)
+	for _, j := range s.jobs {
+		if j.Owner != owner || j.modelName() != made {
 			continue
 		}
-		for _, b := range s.opts.Bases {
-			if b.Name == m.Base {
-				return b, m.Dir, nil
+		if !j.Status.Ended() {
+			return nil, openai.Bad("model", "the job %s has not ended, and needs its checkpoints: cancel it first", j.ID)
+		}
+		steps := j.checkpointSteps()
+		if isCheckpoint {
+			steps = slices.DeleteFunc(steps, func(step int64) bool { return strconv.FormatInt(step, 10) != mark })
+		}
+		for _, step := range steps {
+			if err := durable.RemoveDir(rundir.Checkpoint(j.runDir(), step)); err != nil {
+				return nil, unkept(err)
 			}
 		}
-		return base, "", openai.Bad("model", "%s is an adapter of %s, which this service does not have", name, m.Base)
+		if len(steps) > 0 {
+			return map[string]any{"id": name, "object": "model", "deleted": true}, nil
+		}
 	}
-	return base, "", openai.Bad("model", "there is no model %.120q: want one of %s", name, s.names())
+	return nil, missing("there is no model %.200q here", name)
 }
 
 func (s *Server) names() string {

@@ -124,7 +124,7 @@ func TestConfigurationsOfJobs(t *testing.T) {
 	validation := "file-v"
 	for _, method := range []string{wire.Supervised, wire.DPO, wire.Reinforcement} {
 		for _, reference := range []string{`"b"`, `"${oc.env:SECRET_OF_THE_SERVICE}"`, `"\\${oc.env:SECRET_OF_THE_SERVICE} yes: [1]"`} {
-			j := &job{dir: t.TempDir(), Job: wire.Job{ID: "ftjob-x", Model: "org/tiny", Seed: 7, ValidationFile: &validation}}
+			j := &job{dir: t.TempDir(), Base: "org/tiny", Job: wire.Job{ID: "ftjob-x", Model: "org/tiny", Seed: 7, ValidationFile: &validation}}
 			j.Method = wire.Method{Type: method}
 			place, _ := j.Method.Terms()
 			grader := strings.Replace(check, "%s", reference, 1)

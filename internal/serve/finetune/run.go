@@ -155,7 +155,7 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 			return c, &openai.Problem{Code: "invalid_" + file.key, Param: file.key, Message: file.key + ": " + err.Error()}
 		}
 	}
-	base, _, err := s.modelOf(j.Owner, j.Model)
+	base, err := s.baseOf(j.Base)
 	if err != nil {
 		return c, err
 	}

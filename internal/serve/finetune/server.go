@@ -121,6 +121,10 @@ func (s *Server) Handler() http.Handler {
 		reply, err := s.files.remove(s.opts.Owner(r.Context()), r.PathValue("id"))
 		answer(w, reply, err)
 	})
+	mux.HandleFunc("DELETE /v1/models/{name...}", func(w http.ResponseWriter, r *http.Request) {
+		reply, err := s.removeModel(s.opts.Owner(r.Context()), r.PathValue("name"))
+		answer(w, reply, err)
+	})
 	get("/v1/files", s.files.list)
 	get("/v1/files/{id}", func(owner string, r *http.Request) (any, error) { return s.files.of(owner, r.PathValue("id")) })
 	post("/v1/uploads", s.uploads.create)

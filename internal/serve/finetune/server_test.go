@@ -552,8 +552,9 @@ func TestAJobSucceeds(t *testing.T) {
 	on := c.order("ann", map[string]any{"model": name})
 	c.until("ann", on, "succeeded")
 	config, err := os.ReadFile(filepath.Join(c.dir, "jobs", on, "config.yaml"))
-	if err != nil || !strings.Contains(string(config), `path: "../`+id+"/run/global_step_2/actor/lora_adapter") {
-		t.Errorf("%s, %v", config, err)
+	copied, wrong := os.ReadFile(filepath.Join(c.dir, "jobs", on, "adapter", "adapter_model.safetensors"))
+	if err != nil || wrong != nil || !strings.Contains(string(config), `path: "adapter"`) || string(copied) != "weights" {
+		t.Errorf("%s, %v, %q, %v", config, err, copied, wrong)
 	}
 	c.refused("bob", "POST", "fine_tuning/jobs", map[string]any{"model": name, "training_file": "x"}, 400, "there is no model")
 }
@@ -572,6 +573,32 @@ func TestOrdersComeAgain(t *testing.T) {
 	again.refused("ann/k", "POST", "fine_tuning/jobs", order, 422, "another order has made the job "+first["id"].(string))
 	again.refused("bob/k", "POST", "fine_tuning/jobs", order, 400, "there is no file")
 	again.refused("ann/"+strings.Repeat("k", 300), "POST", "fine_tuning/jobs", order, 400, "more than 256 bytes")
+}
+
+func TestModelsAreDeleted(t *testing.T) {
+	c := serve(t, "", nil)
+	waits := c.order("ann", nil)
+	c.run()
+	id := c.order("ann", nil)
+	c.until("ann", waits, "succeeded")
+	c.until("ann", id, "succeeded")
+	name := "ft:org/tiny::" + strings.TrimPrefix(id, "ftjob-")
+	c.refused("bob", "DELETE", "models/"+name, nil, 404, "there is no model")
+	c.refused("ann", "DELETE", "models/"+name+":ckpt-step-1", nil, 404, "there is no model")
+	c.refused("ann", "DELETE", "models/org/tiny", nil, 403, "is a model of the service")
+	c.write("run.hangs", "yes")
+	on := c.order("ann", map[string]any{"model": name})
+	c.until("ann", on, "running")
+	c.refused("ann", "DELETE", "models/ft:org/tiny::"+strings.TrimPrefix(on, "ftjob-"), nil, 400, "has not ended")
+	if r := c.good("ann", "DELETE", "models/"+name, nil); r["deleted"] != true || r["id"] != name {
+		t.Errorf("%v", r)
+	}
+	c.refused("ann", "DELETE", "models/"+name+":ckpt-step-2", nil, 404, "there is no model")
+	c.write("run.hangs", "")
+	c.until("ann", on, "succeeded") // it has a copy
+	if left := c.s.Models("ann"); len(left) != 4 {
+		t.Errorf("%v", left)
+	}
 }
 
 func TestJobsFail(t *testing.T) {
