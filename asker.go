@@ -19,7 +19,9 @@ type Asker interface {
 // AskOptions say how an answer is sampled.
 type AskOptions struct {
 	Temperature *float32 // nil is the model's own
+	TopP        *float32 // nil is the model's own
 	MaxTokens   int      // 0 is the model's own
+	Seed        *uint64  // nil is the asker's own
 
 	// Keep returns why an answer cannot be used, or nil. The run keeps a usable answer, also across a
 	// kill, and gives it to everybody who asks the same model the same question with the same settings.
@@ -78,8 +80,14 @@ func (a askedModel) Ask(ctx context.Context, messages []Message, o AskOptions) (
 		if o.Temperature != nil {
 			p.Temperature = *o.Temperature
 		}
+		if o.TopP != nil {
+			p.TopP = *o.TopP
+		}
 		if o.MaxTokens > 0 {
 			p.MaxTokens = o.MaxTokens
+		}
+		if o.Seed != nil {
+			p.Seed = *o.Seed
 		}
 	})
 	switch {

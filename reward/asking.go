@@ -21,6 +21,8 @@ type askArgs struct {
 	Tries       int     `yaml:"tries" range:"[1,)" doc:"questions at most until an answer can be read"`
 	Workers     int     `yaml:"workers" range:"[1,)" doc:"questions at once, of one group"`
 
+	topP   *float32             // nil is the model's own
+	seed   *uint64              // nil is that of the run
 	server *trinity.AskerServer // nil for a model that the run knows
 }
 
@@ -50,7 +52,7 @@ func (a *askArgs) askAll(
 	if err != nil {
 		return err
 	}
-	options := trinity.AskOptions{Temperature: &a.Temperature, MaxTokens: a.MaxTokens, Keep: func(answer trinity.Answer) error {
+	options := trinity.AskOptions{Temperature: &a.Temperature, TopP: a.topP, MaxTokens: a.MaxTokens, Seed: a.seed, Keep: func(answer trinity.Answer) error {
 		object, err := lastObject(answer.Message.Content)
 		if err != nil {
 			return err

@@ -16,7 +16,29 @@ import (
 // graderSampling is how a model grader samples.
 type graderSampling struct {
 	Temperature *float32 `json:"temperature"`
+	TopP        *float32 `json:"top_p"`
 	MaxTokens   int      `json:"max_completions_tokens"`
+	Seed        *uint64  `json:"seed"`
+	Effort      *string  `json:"reasoning_effort"`
+}
+
+// set sets how a model is asked.
+func (s *graderSampling) set(a *askArgs) error {
+	switch {
+	case s.Temperature != nil && !(*s.Temperature >= 0):
+		return fmt.Errorf("sampling_params.temperature: want a number of at least 0, got %g", *s.Temperature)
+	case s.TopP != nil && !(*s.TopP > 0 && *s.TopP <= 1):
+		return fmt.Errorf("sampling_params.top_p: want a number above 0, at most 1, got %g", *s.TopP)
+	case s.MaxTokens < 0:
+		return fmt.Errorf("sampling_params.max_completions_tokens: want at least 1, got %d", s.MaxTokens)
+	case s.Effort != nil && *s.Effort != "none":
+		return fmt.Errorf("sampling_params.reasoning_effort: the models here have no levels of effort: leave it out, got %q", *s.Effort)
+	}
+	if s.Temperature != nil {
+		a.Temperature = *s.Temperature
+	}
+	a.topP, a.seed, a.MaxTokens = s.TopP, s.Seed, cmp.Or(s.MaxTokens, a.MaxTokens)
+	return nil
 }
 
 // modelGrader asks a model for a score or a label.
@@ -33,10 +55,9 @@ func (g *graderReward) newModelGrader(s *graderSpec) (*modelGrader, error) {
 	m := &modelGrader{askArgs: defaultAsking(), least: 0, most: 1}
 	m.Judge = cmp.Or(g.Judge, s.Model)
 	if s.Sampling != nil {
-		if s.Sampling.Temperature != nil {
-			m.Temperature = *s.Sampling.Temperature
+		if err := s.Sampling.set(&m.askArgs); err != nil {
+			return nil, err
 		}
-		m.MaxTokens = cmp.Or(s.Sampling.MaxTokens, m.MaxTokens)
 	}
 	switch {
 	case m.Judge == "":

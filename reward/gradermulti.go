@@ -8,10 +8,13 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // multi computes a formula over the scores of graders.
@@ -20,10 +23,16 @@ type multi struct {
 	formula *vm.Program
 }
 
+// maxNested bounds how many multi graders stand in one another: the bytes of an inner one are read by all outer ones.
+const maxNested = 8
+
 var isName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // newMulti builds the graders of a multi grader, a map of names, and its formula.
 func (g *graderReward) newMulti(s *graderSpec, key string) (*multi, error) {
+	if strings.Count(key, ".graders") == maxNested {
+		return nil, fmt.Errorf("%s: more than %d multi graders in one another: leave some out", key, maxNested)
+	}
 	var specs map[string]json.RawMessage
 	if err := json.Unmarshal(s.Graders, &specs); err != nil || len(specs) == 0 {
 		return nil, fmt.Errorf("%s.graders: want a map of names to graders", key)
@@ -51,7 +60,7 @@ func (g *graderReward) newMulti(s *graderSpec, key string) (*multi, error) {
 	}
 	var err error
 	if m.formula, err = expr.Compile(s.Formula, append(functions(known), expr.AsFloat64())...); err != nil {
-		return nil, fmt.Errorf("%s.calculate_output: formula_parse_error: %w", key, err)
+		return nil, fmt.Errorf("%s.calculate_output: formula_parse_error: %s", key, retry.OneLine([]byte(err.Error())))
 	}
 	return m, nil
 }

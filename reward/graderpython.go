@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -63,8 +64,8 @@ func (p *pythonGrader) grade(ctx context.Context, s *sample) (float64, error) {
 	return *score, nil
 }
 
-// lastLine returns the last line of what a program wrote.
+// lastLine returns the last line of what a program wrote, as far as people read it.
 func lastLine(text []byte) string {
 	text = bytes.TrimSpace(text)
-	return string(text[bytes.LastIndexByte(text, '\n')+1:])
+	return retry.OneLine(text[bytes.LastIndexByte(text, '\n')+1:])
 }

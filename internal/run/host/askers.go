@@ -162,10 +162,17 @@ func (a cachingAsker) Ask(ctx context.Context, messages []trinity.Message, o tri
 	if o.Keep == nil {
 		return a.Asker.Ask(ctx, messages, o)
 	}
+	if o.Seed != nil {
+		a.seed = *o.Seed
+	}
 	if o.Temperature != nil && *o.Temperature == 0 {
 		a.seed = 0 // every seed gives the same answer
 	}
-	settings, err := json.Marshal([]any{a.of.as, a.seed, messages, o.Temperature, o.MaxTokens})
+	question := []any{a.of.as, a.seed, messages, o.Temperature, o.MaxTokens}
+	if o.TopP != nil {
+		question = append(question, *o.TopP)
+	}
+	settings, err := json.Marshal(question)
 	if err != nil {
 		return trinity.Answer{}, err
 	}

@@ -1,9 +1,11 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"path/filepath"
+	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
@@ -14,13 +16,19 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// openJobs opens the fine-tuning jobs of a service, whose keys own them.
-func openJobs(o *Options) (*finetune.Server, error) {
+// openJobs opens the fine-tuning jobs of a service, whose keys own them. serving returns the server that has the account of
+// its keys, once there is one.
+func openJobs(o *Options, serving func() *tinker.Server) (*finetune.Server, error) {
 	self, err := process.Self()
 	if err != nil {
 		return nil, err
 	}
+	turns := sync.OnceValue(func() *tinker.Turns { return serving().Turns() })
 	options := finetune.Options{
+		Enter: func(ctx context.Context, owner string) (finetune.Turn, error) { return turns().Enter(ctx, owner) },
+		Asker: func(owner, name string, used func(int)) (trinity.Asker, error) {
+			return serving().Words().Asker(owner, name, used)
+		},
 		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, Sampler: o.Sampler, Program: self,
 		Owner: tinker.Owner, Say: o.Say,
 		Disk: func(owner string) (limit int64) {
@@ -77,4 +85,6 @@ func serveJobs(mux *http.ServeMux, server *tinker.Server, jobs *finetune.Server)
 		mux.Handle(hosted+path, http.StripPrefix(hosted, guarded))
 		mux.Handle(hosted+path+"/", http.StripPrefix(hosted, guarded))
 	}
+	mux.Handle("DELETE /v1/models/", guarded)
+	mux.Handle("DELETE "+hosted+"/v1/models/", http.StripPrefix(hosted, guarded))
 }

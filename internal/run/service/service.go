@@ -76,13 +76,13 @@ func Run(ctx context.Context, o Options) (err error) {
 		defer closing()
 		options.Bases = append(options.Bases, base)
 	}
-	jobs, err := openJobs(&o)
+	var server *tinker.Server
+	jobs, err := openJobs(&o, func() *tinker.Server { return server })
 	if err != nil {
 		return err
 	}
 	options.Made = madeBy(jobs)
-	server, err := tinker.New(options)
-	if err != nil {
+	if server, err = tinker.New(options); err != nil {
 		return err
 	}
 	listener, err := web.Listen(ctx, o.Address, server.Secret())

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"math"
 	"math/bits"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"text/template"
@@ -19,12 +18,14 @@ import (
 // Names in a job's directory. Its run is in a directory of its own beside them.
 const (
 	filesDir       = "uploaded"
+	uploadsDir     = "uploads"
 	jobsDir        = "jobs"
 	jobFile        = "job.json"
 	configFile     = "config.yaml"
 	logFile        = "run.log"
 	trainingRows   = "training.jsonl"
 	validationRows = "validation.jsonl"
+	adapterName    = "adapter" // that a job goes on training
 	runName        = "run"
 )
 
@@ -160,8 +161,8 @@ func (s *Server) configure(j *job, c *settled) ([]byte, error) {
 		Rollouts: rollouts, WarmUp: min(10, c.Steps/10), SaveEvery: max(1, c.Steps/saves), Kept: keptSteps,
 	}
 	var err error
-	if t.Base, t.Adapter, err = s.modelOf(j.Owner, j.Model); err == nil && t.Adapter != "" {
-		t.Adapter, err = filepath.Rel(j.dir, t.Adapter)
+	if t.Base, err = s.baseOf(j.Base); err == nil && j.Model != j.Base {
+		t.Adapter = adapterName
 	}
 	if err == nil && t.IsRL {
 		var object any

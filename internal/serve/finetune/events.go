@@ -169,7 +169,7 @@ func (s *Server) results(j *job) (wire.File, error) {
 	}
 	delete(names, "step")
 	header := append([]string{"step"}, slices.Sorted(maps.Keys(names))...)
-	return s.files.add(j.Owner, func(w io.Writer) (wire.File, error) {
+	return s.files.add(j.Owner, newFileID(), func(w io.Writer) (wire.File, error) {
 		table := csv.NewWriter(w)
 		if err := table.Write(header); err != nil {
 			return wire.File{}, err

@@ -29,8 +29,9 @@ type files struct {
 	dir  string
 	fits func(owner string, more int64) error
 
-	mu  sync.Mutex
-	all map[string]*file
+	mu     sync.Mutex
+	all    map[string]*file
+	coming map[string]int64 // bytes of an owner that arrive, or wait for the rest of an upload
 }
 
 type file struct {
@@ -53,7 +54,7 @@ const resultPurpose = "fine-tune-results"
 
 // open reads the descriptions.
 func (f *files) open() error {
-	f.all = map[string]*file{}
+	f.all, f.coming = map[string]*file{}, map[string]int64{}
 	if err := durable.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
@@ -139,12 +140,16 @@ func (f *files) remove(owner, id string) (any, error) {
 	return map[string]any{"id": id, "object": "file", "deleted": true}, nil
 }
 
+// filePrefix begins the IDs of files.
+const filePrefix = "file-"
+
+func newFileID() string { return filePrefix + strings.ToLower(rand.Text()) }
+
 // add keeps a file. write writes its bytes, and returns its name and purpose.
-func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (wire.File, error) {
+func (f *files) add(owner, id string, write func(w io.Writer) (wire.File, error)) (wire.File, error) {
 	one := &file{Owner: owner}
-	id := "file-" + strings.ToLower(rand.Text())
 	err := durable.WriteDir(filepath.Join(f.dir, id), func(dir string) (err error) {
-		err = durable.Replace(filepath.Join(dir, fileBytes), func(w io.Writer) (err error) {
+		err = f.receive(owner, filepath.Join(dir, fileBytes), func(w io.Writer) (err error) {
 			one.File, err = write(w)
 			return err
 		})
@@ -159,9 +164,6 @@ func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (w
 		if seconds := one.ExpiresAt; seconds != nil {
 			*seconds += one.CreatedAt
 		}
-		if err := f.fits(owner, one.Bytes); err != nil {
-			return err
-		}
 		text, err := json.Marshal(one)
 		if err != nil {
 			return err
@@ -169,7 +171,7 @@ func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (w
 		return durable.WriteFile(filepath.Join(dir, fileAbout), text)
 	})
 	if err != nil {
-		return wire.File{}, err
+		return wire.File{}, unkept(err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,10 +179,72 @@ func (f *files) add(owner string, write func(w io.Writer) (wire.File, error)) (w
 	return one.File, nil
 }
 
-// used returns the bytes of an owner's files.
-func (f *files) used(owner string) (sum int64) {
+// unkept is about what the disk does not take. Clients ask again.
+func unkept(err error) error {
+	if errors.As(err, new(*openai.Problem)) {
+		return err
+	}
+	why := &fs.PathError{}
+	if errors.As(err, &why) { // clients need not know where
+		err = why.Err
+	}
+	return &openai.Problem{Status: http.StatusServiceUnavailable, Code: "disk", Message: fmt.Sprintf("the service cannot keep this: %v", err)}
+}
+
+// receive writes a file that arrives. Its bytes count from the first, so that an owner's requests together take no more
+// than the key may have.
+func (f *files) receive(owner, path string, write func(w io.Writer) error) error {
+	a := &arriving{files: f, owner: owner}
+	defer func() { f.expect(owner, -a.counted) }()
+	return durable.Replace(path, func(w io.Writer) error {
+		a.to = w
+		return write(a)
+	})
+}
+
+// arriving is a file that arrives.
+type arriving struct {
+	files            *files
+	owner            string
+	to               io.Writer
+	written, counted int64
+}
+
+// arrivingStep is by how many bytes a file counts that arrives.
+const arrivingStep = 8 << 20
+
+// Write implements [io.Writer].
+func (a *arriving) Write(p []byte) (int, error) {
+	for a.written += int64(len(p)); a.counted < a.written; {
+		least := a.written - a.counted
+		step := max(least, min(arrivingStep, a.counted))
+		if a.files.fits(a.owner, step) != nil {
+			if step = least; a.files.fits(a.owner, step) != nil { // the rest may be less than a step
+				return 0, a.files.fits(a.owner, step)
+			}
+		}
+		a.counted += step
+		a.files.expect(a.owner, step)
+	}
+	n, err := a.to.Write(p)
+	if err != nil {
+		err = unkept(err)
+	}
+	return n, err
+}
+
+// expect counts bytes that arrive.
+func (f *files) expect(owner string, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.coming[owner] += n
+}
+
+// used returns the bytes of an owner's files, and of those that arrive.
+func (f *files) used(owner string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := f.coming[owner]
 	for _, one := range f.all {
 		if one.Owner == owner {
 			sum += one.Bytes
@@ -191,83 +255,124 @@ func (f *files) used(owner string) (sum int64) {
 
 // upload takes a file that a client sends as a form.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
+	form, err := formIn(w, r)
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
+	reply, err := s.files.add(s.opts.Owner(r.Context()), newFileID(), func(w io.Writer) (wire.File, error) {
+		fields, err := readForm(form, "file", w)
+		if err != nil {
+			return wire.File{}, err
+		}
+		return describe(fields)
+	})
+	answer(w, reply, err)
+}
+
+// formIn returns the form of a request with a file, which may take its time.
+func formIn(w http.ResponseWriter, r *http.Request) (*multipart.Reader, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(sending)) // else the server's own, which is shorter
 	_ = control.SetWriteDeadline(time.Now().Add(sending + time.Minute))
 	r.Body = http.MaxBytesReader(w, r.Body, maxFile+maxField<<4)
 	form, err := r.MultipartReader()
 	if err != nil {
-		answer(w, nil, openai.Bad("file", "want a form (multipart/form-data) with file and purpose: %v", err))
-		return
+		return nil, openai.Bad("file", "want a form (multipart/form-data) with the bytes of a file: %v", err)
 	}
-	reply, err := s.files.add(s.opts.Owner(r.Context()), func(w io.Writer) (wire.File, error) { return readForm(form, w) })
-	answer(w, reply, err)
+	return form, nil
 }
 
-// readForm writes the file of a form to w.
-func readForm(form *multipart.Reader, w io.Writer) (out wire.File, err error) {
-	fields := map[string]string{}
+// maxFields bounds the fields of a form.
+const maxFields = 16
+
+// readForm writes the file of a form, which is the field named content, to w. It returns the fields, and the file's name as
+// that of content.
+func readForm(form *multipart.Reader, content string, w io.Writer) (fields map[string]string, err error) {
+	fields = map[string]string{}
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return out, broken(err)
+			return nil, broken(err)
 		}
 		name := part.FormName()
 		if _, twice := fields[name]; twice {
-			return out, openai.Bad(name, "the form has %.40q twice", name)
+			return nil, openai.Bad(name, "the form has %.40q twice", name)
 		}
-		if name == "file" {
+		if len(fields) == maxFields {
+			return nil, openai.Bad("", "the form has more than %d fields", maxFields)
+		}
+		if name == content {
 			n, err := io.Copy(w, io.LimitReader(part, maxFile+1))
 			if err != nil {
-				return out, broken(err)
+				return nil, broken(err)
 			}
 			if n > maxFile {
-				return out, &openai.Problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Param: "file",
-					Message: fmt.Sprintf("the file has more than %d MiB: send less data", maxFile>>20)}
+				return nil, tooLarge()
 			}
 			fields[name] = part.FileName()
 			continue
 		}
 		text, err := io.ReadAll(io.LimitReader(part, maxField+1))
 		if err != nil {
-			return out, broken(err)
+			return nil, broken(err)
 		}
 		if len(text) > maxField {
-			return out, openai.Bad(name, "more than %d bytes", maxField)
+			return nil, openai.Bad(name, "more than %d bytes", maxField)
 		}
 		fields[name] = string(text)
 	}
-	return describe(fields)
+	if _, ok := fields[content]; !ok {
+		return nil, openai.Bad(content, "the form has no %s", content)
+	}
+	return fields, nil
 }
 
 // describe returns the description of a file by the fields of its form. ExpiresAt has the seconds that it lives.
 func describe(fields map[string]string) (out wire.File, err error) {
-	name, ok := fields["file"]
-	if !ok {
-		return out, openai.Bad("file", "the form has no file")
-	}
-	out.Filename = filepath.Base(strings.ReplaceAll(safetext.Printable(name), `\`, "/"))
-	if out.Purpose = fields["purpose"]; !slices.Contains(purposes, out.Purpose) {
-		return out, openai.Bad("purpose", "want one of %s, got %.40q", strings.Join(purposes, ", "), out.Purpose)
-	}
-	if text, ok := fields["expires_after[seconds]"]; ok {
-		seconds, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || seconds < 3600 || seconds > 2592000 || fields["expires_after[anchor]"] != "created_at" {
-			return out, openai.Bad("expires_after", "want the anchor created_at, and seconds from 3600 to 2592000")
+	seconds, expires := fields["expires_after[seconds]"]
+	var after *wire.Expires
+	if expires {
+		after = &wire.Expires{Anchor: fields["expires_after[anchor]"]}
+		if after.Seconds, err = strconv.ParseInt(seconds, 10, 64); err != nil {
+			after.Seconds = 0 // which is refused
 		}
-		out.ExpiresAt = &seconds
 	}
+	return describeFile(fields["file"], fields["purpose"], after)
+}
+
+// describeFile returns the description of a file. ExpiresAt has the seconds that it lives.
+func describeFile(name, purpose string, after *wire.Expires) (out wire.File, err error) {
+	out.Filename, out.Purpose = filepath.Base(strings.ReplaceAll(safetext.Printable(name), `\`, "/")), purpose
+	if !slices.Contains(purposes, purpose) {
+		return out, openai.Bad("purpose", "want one of %s, got %.40q", strings.Join(purposes, ", "), purpose)
+	}
+	if after == nil {
+		return out, nil
+	}
+	if after.Seconds < 3600 || after.Seconds > 2592000 || after.Anchor != "created_at" {
+		return out, openai.Bad("expires_after", "want the anchor created_at, and seconds from 3600 to 2592000")
+	}
+	lives := after.Seconds
+	out.ExpiresAt = &lives
 	return out, nil
+}
+
+func tooLarge() error {
+	return &openai.Problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Param: "file",
+		Message: fmt.Sprintf("the file has more than %d MiB: send less data", maxFile>>20)}
 }
 
 // broken is about a form that does not arrive whole.
 func broken(err error) error {
+	if errors.As(err, new(*openai.Problem)) { // of who takes it
+		return err
+	}
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return &openai.Problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Param: "file",
-			Message: fmt.Sprintf("the file has more than %d MiB: send less data", maxFile>>20)}
+		return tooLarge()
 	}
 	return openai.Bad("file", "the form ends early or is damaged: %v", err)
 }

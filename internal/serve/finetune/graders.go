@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -19,7 +20,10 @@ import (
 // graders score replies, and check grader objects.
 type graders struct {
 	build func(object map[string]any) (trinity.RewardFunc, error)
+	asker func(owner, name string, used func(tokens int)) (trinity.Asker, error)
+	names func() string // models that a grader may ask
 	slots chan struct{} // of requests that are graded at once: a program may take gigabytes
+	own   *sync.Map     // of each owner, who has one of the slots at most
 }
 
 // check returns a grader object, or what is wrong with it. param is its place in the request.
@@ -71,8 +75,77 @@ func (g graders) validate(_ string, _ *http.Request, body []byte) (any, error) {
 	return map[string]any{"grader": object}, nil
 }
 
+// askerHost lets a grader ask models of the service, as a run lets it ask those of its configuration.
+type askerHost struct {
+	graders
+	owner string
+
+	mu   sync.Mutex
+	used map[string]int64 // tokens, by models
+}
+
+var errNoRun = errors.New("a grader that no job runs has models to ask alone")
+
+// Asker implements [trinity.Host].
+func (h *askerHost) Asker(name string) (trinity.Asker, error) {
+	a, err := h.asker(h.owner, name, func(tokens int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.used[name] += int64(tokens)
+	})
+	if err != nil {
+		return nil, trinity.NoAnswer(name, trinity.AskUnreachable, err)
+	}
+	return namedAsker{a, name}, nil
+}
+
+// namedAsker is a model whose failures are those of a model, whatever they are.
+type namedAsker struct {
+	trinity.Asker
+	name string
+}
+
+// Ask implements [trinity.Asker].
+func (a namedAsker) Ask(ctx context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
+	answer, err := a.Asker.Ask(ctx, messages, o)
+	if err != nil && !errors.As(err, new(*trinity.AskError)) {
+		err = trinity.NoAnswer(a.name, trinity.AskUnreachable, err)
+	}
+	return answer, err
+}
+
+// Model implements [trinity.Host].
+func (*askerHost) Model(string) (*trinity.Model, error) { return nil, errNoRun }
+
+// RewardModel implements [trinity.Host].
+func (*askerHost) RewardModel(string) (*trinity.RewardModel, error) { return nil, errNoRun }
+
+// Dir implements [trinity.Host].
+func (*askerHost) Dir(string) (string, error) { return "", errNoRun }
+
+// Serve implements [trinity.Host].
+func (*askerHost) Serve(context.Context, *trinity.Model, trinity.EndpointOptions) (trinity.Endpoint, error) {
+	return nil, errNoRun
+}
+
+// Open implements [trinity.Host].
+func (*askerHost) Open(string, func(io.Writer) (io.Closer, error)) (io.Closer, error) {
+	return nil, errNoRun
+}
+
+// Wait implements [trinity.Host].
+func (*askerHost) Wait(ctx context.Context, until func(context.Context) error) error {
+	return until(ctx)
+}
+
+// Say implements [trinity.Host].
+func (*askerHost) Say(string) {}
+
+// grading bounds how long a reply is graded. A variable for tests.
+var grading = 2 * time.Minute
+
 // run scores one reply.
-func (g graders) run(_ string, r *http.Request, body []byte) (any, error) {
+func (g graders) run(owner string, r *http.Request, body []byte) (any, error) {
 	var in wire.GraderRun
 	if err := read(body, &in); err != nil {
 		return nil, err
@@ -81,23 +154,32 @@ func (g graders) run(_ string, r *http.Request, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if asked := modelsOf(object); len(asked) > 0 {
-		return nil, openai.Bad("grader", "the grader asks the model %s: here only graders without a model run; those of a job ask the models "+
-			"of this service", strings.Join(asked, ", "))
+	host, asked := &askerHost{graders: g, owner: owner, used: map[string]int64{}}, modelsOf(object)
+	for _, name := range asked {
+		if _, err := host.Asker(name); err != nil {
+			return nil, openai.Bad("grader", "the grader asks the model %.80q, which this service does not have: want one of %s", name,
+				g.names())
+		}
 	}
 	scorer, err := g.build(object)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	case <-r.Context().Done():
-		return nil, context.Cause(r.Context())
+	own, _ := g.own.LoadOrStore(owner, make(chan struct{}, 1))
+	for _, slots := range []chan struct{}{own.(chan struct{}), g.slots} {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		}
 	}
 	began := time.Now()
-	reward, err := scorer.Score(r.Context(), trinity.RewardInput{
+	ctx, cancel := context.WithTimeout(r.Context(), grading)
+	defer cancel()
+	reward, err := scorer.Score(ctx, trinity.RewardInput{
 		Task: &trinity.Task{Row: in.Item}, Response: in.Sample, Messages: []trinity.Message{{Role: "assistant", Content: in.Sample}},
+		Host: host,
 	})
 	if err != nil && r.Context().Err() != nil {
 		return nil, errors.New("the client has gone")
@@ -105,11 +187,26 @@ func (g graders) run(_ string, r *http.Request, body []byte) (any, error) {
 	name, _ := object["name"].(string)
 	kind, _ := object["type"].(string)
 	out := wire.GraderScore{
-		SubRewards: map[string]float64{}, TokenUsage: map[string]int64{},
+		SubRewards: map[string]float64{}, TokenUsage: host.used,
 		Metadata: wire.GraderMetadata{Name: name, Type: kind, ExecutionTime: time.Since(began).Seconds(), Scores: map[string]float64{}},
+	}
+	if len(asked) > 0 {
+		sum := int64(0)
+		for _, n := range host.used {
+			sum += n
+		}
+		out.Metadata.TokenUsage = &sum
+	}
+	if kind == "score_model" {
+		out.Metadata.SampledModel = &asked[0]
 	}
 	reason := reward.Reason
 	switch {
+	case !reward.Valid && ctx.Err() != nil:
+		if reason = "other_error"; kind == "python" {
+			reason = "python_grader_runtime_error"
+		}
+		reason += fmt.Sprintf(": it took more than %v", grading)
 	case err != nil:
 		reason = fmt.Sprintf("other_error: %v", err)
 	case reward.Valid:

@@ -1,8 +1,10 @@
 package finetune
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,11 +32,14 @@ type job struct {
 	wire.Job
 	Owner   string       `json:"owner,omitempty"`
 	Base    string       `json:"base"`             // the model of this service that it adapts
-	Began   int64        `json:"began,omitempty"`  // when its run was started last
-	Wanted  wire.Status  `json:"wanted,omitempty"` // paused or cancelled, while the run has not ended
+	Wanted  wire.Status  `json:"wanted,omitempty"` // paused, queued or cancelled, while the run has not ended
 	Steps   int          `json:"steps,omitempty"`
+	Charged int64        `json:"charged,omitempty"` // the last step that its owner was charged for
 	Notes   []wire.Event `json:"notes"`
+	Key     string       `json:"idempotency_key,omitempty"`
+	Order   []byte       `json:"order_sha256,omitempty"`
 	dir     string
+	from    string // the adapter that a new job goes on training, "" for none
 	running *child // nil if no process runs
 }
 
@@ -150,7 +155,7 @@ func (s *Server) fits(owner string, more int64) error {
 	}
 	if used > limit {
 		return &openai.Problem{Status: http.StatusForbidden, Code: "quota", Message: fmt.Sprintf(
-			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files", owner, gib(used), gib(limit))}
+			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files or models", owner, gib(used), gib(limit))}
 	}
 	return nil
 }
@@ -166,11 +171,20 @@ var suffix = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 // maxSeed bounds the seeds of jobs.
 const maxSeed = 1<<31 - 1
 
-// create makes a job of an order.
-func (s *Server) create(owner string, _ *http.Request, body []byte) (any, error) {
+// create makes a job of an order. A client that sends the order again with the same Idempotency-Key gets the job that there is.
+func (s *Server) create(owner string, r *http.Request, body []byte) (any, error) {
 	var o wire.Order
 	if err := read(body, &o); err != nil {
 		return nil, err
+	}
+	s.ordering.Lock() // else two of the same key are two jobs
+	defer s.ordering.Unlock()
+	key, sum := r.Header.Get("Idempotency-Key"), sha256.Sum256(body)
+	if len(key) > maxKey {
+		return nil, openai.Bad("", "the Idempotency-Key has more than %d bytes", maxKey)
+	}
+	if same, err := s.ordered(owner, key, sum[:]); same != nil || err != nil {
+		return same, err
 	}
 	j, err := s.newJob(owner, &o)
 	if err == nil {
@@ -182,14 +196,35 @@ func (s *Server) create(owner string, _ *http.Request, body []byte) (any, error)
 	if n := s.open(owner); n >= maxJobs {
 		return nil, openai.Bad("", "%d jobs of this key have not ended, and there may be no more: cancel some", n)
 	}
+	j.Key, j.Order = key, sum[:]
 	if err := s.prepare(j); err != nil {
-		return nil, err
+		return nil, unkept(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.jobs[j.ID] = j
 	s.wake()
 	return s.shown(j), nil
+}
+
+// maxKey bounds an Idempotency-Key.
+const maxKey = 256
+
+// ordered returns the job that an order with this Idempotency-Key has made; nil if there is none.
+func (s *Server) ordered(owner, key string, sum []byte) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if key == "" || j.Owner != owner || j.Key != key {
+			continue
+		}
+		if !bytes.Equal(j.Order, sum) {
+			return nil, &openai.Problem{Status: http.StatusUnprocessableEntity, Code: "idempotency", Message: fmt.Sprintf(
+				"another order has made the job %s with this Idempotency-Key: send a new one", j.ID)}
+		}
+		return s.shown(j), nil
+	}
+	return nil, nil
 }
 
 // open counts the jobs of an owner that have not ended.
@@ -215,7 +250,10 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 	if len(o.Integrations) > 0 {
 		return nil, openai.Bad("integrations", "a job has none: its metrics are in its events, and in the result file")
 	}
-	if o.Suffix != nil && !suffix.MatchString(*o.Suffix) {
+	if o.Suffix != nil && *o.Suffix == "" {
+		j.Suffix = nil
+	}
+	if j.Suffix != nil && !suffix.MatchString(*o.Suffix) {
 		return nil, openai.Bad("suffix", "want letters, digits, _, - and dots, 64 at most, got %.80q", *o.Suffix)
 	}
 	if err := checkMetadata(o.Metadata); err != nil {
@@ -233,22 +271,18 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 	default:
 		j.Seed = *o.Seed
 	}
-	base, _, err := s.modelOf(owner, o.Model)
+	base, adapter, err := s.modelOf(owner, o.Model)
 	if err != nil {
 		return nil, err
 	}
-	j.Base = base.Name
-	files := map[string]string{"training_file": o.TrainingFile}
-	if o.ValidationFile != nil {
-		files["validation_file"] = *o.ValidationFile
-	}
-	for key, id := range files {
-		f, err := s.files.of(owner, id)
+	j.Base, j.from = base.Name, adapter
+	for _, file := range j.data() {
+		f, err := s.files.of(owner, file.id)
 		if err != nil {
-			return nil, openai.Bad(key, "there is no file %.80q", id)
+			return nil, openai.Bad(file.key, "there is no file %.80q", file.id)
 		}
 		if f.Purpose != "fine-tune" {
-			return nil, openai.Bad(key, "the file %s has the purpose %s: send it with fine-tune", id, f.Purpose)
+			return nil, openai.Bad(file.key, "the file %s has the purpose %s: send it with fine-tune", file.id, f.Purpose)
 		}
 	}
 	if err := s.setMethod(j, o); err != nil {
@@ -351,11 +385,16 @@ func (s *Server) prepare(j *job) error {
 	j.note("info", "Created fine-tuning job: %s", j.ID)
 	j.note("info", "Validating training file: %s", j.TrainingFile)
 	return durable.WriteDir(j.dir, func(dir string) error {
-		err := copyFile(s.files.path(j.TrainingFile), filepath.Join(dir, trainingRows))
-		if err == nil && j.ValidationFile != nil {
-			err = copyFile(s.files.path(*j.ValidationFile), filepath.Join(dir, validationRows))
+		for _, file := range j.data() {
+			err := copyFile(s.files.path(file.id), filepath.Join(dir, file.name))
+			if errors.Is(err, fs.ErrNotExist) {
+				return openai.Bad(file.key, "the file %s was deleted meanwhile", file.id)
+			}
+			if err != nil {
+				return unkept(err)
+			}
 		}
-		if err != nil {
+		if err := copyAdapter(j.from, filepath.Join(dir, adapterName)); err != nil {
 			return err
 		}
 		text, err := json.Marshal(j)
@@ -366,20 +405,53 @@ func (s *Server) prepare(j *job) error {
 	})
 }
 
+// copyAdapter copies the adapter that a job goes on training, because a job removes its older checkpoints, and its owner
+// may delete the model.
+func copyAdapter(from, to string) error {
+	if from == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(from)
+	if err == nil {
+		err = os.Mkdir(to, 0o700)
+	}
+	for _, e := range entries {
+		if err == nil && e.Type().IsRegular() {
+			err = copyFile(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return openai.Bad("model", "the model was removed meanwhile")
+	}
+	return err
+}
+
+// data is a file of a job: the key of its order, the ID of the file, and the name of the copy.
+type data struct{ key, id, name string }
+
+// data returns the files of a job.
+func (j *job) data() []data {
+	all := []data{{"training_file", j.TrainingFile, trainingRows}}
+	if j.ValidationFile != nil {
+		all = append(all, data{"validation_file", *j.ValidationFile, validationRows})
+	}
+	return all
+}
+
 // copyFile copies a file.
 func copyFile(from, to string) error {
+	return durable.Replace(to, func(w io.Writer) error { return copyTo(w, from) })
+}
+
+// copyTo writes the bytes of a file.
+func copyTo(w io.Writer, from string) error {
 	in, err := os.Open(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return openai.Bad("training_file", "the file was deleted meanwhile")
-	}
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return durable.Replace(to, func(w io.Writer) error {
-		_, err := io.Copy(w, in)
-		return err
-	})
+	_, err = io.Copy(w, in)
+	return err
 }
 
 // change changes a job of an owner, and waits a moment for a process that is to end at once.
@@ -445,9 +517,9 @@ func (s *Server) pause(j *job) error {
 		return conflict(j, "only one that is queued or running can be paused")
 	case j.running != nil:
 		if j.Wanted == "" {
-			j.Wanted = wire.Paused
 			j.running.interrupt()
 		}
+		j.Wanted = wire.Paused
 	default:
 		j.Status = wire.Paused
 		j.note("info", "The job was paused")
@@ -475,27 +547,64 @@ func (s *Server) shown(j *job) wire.Job {
 	return out
 }
 
-// modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.
-func (s *Server) modelOf(owner, name string) (base Base, adapter string, err error) {
+// baseOf returns a base of the service.
+func (s *Server) baseOf(name string) (Base, error) {
 	for _, b := range s.opts.Bases {
 		if b.Name == name {
-			return b, "", nil
+			return b, nil
 		}
+	}
+	return Base{}, openai.Bad("model", "there is no model %.120q: want one of %s", name, s.names())
+}
+
+// modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.
+func (s *Server) modelOf(owner, name string) (base Base, adapter string, err error) {
+	if base, err = s.baseOf(name); err == nil {
+		return base, "", nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.served(owner) {
-		if m.Name != name {
+		if m.Name == name {
+			if base, err = s.baseOf(m.Base); err != nil {
+				err = openai.Bad("model", "%s is an adapter of %s, which this service does not have", name, m.Base)
+			}
+			return base, m.Dir, err
+		}
+	}
+	return base, "", err
+}
+
+// removeModel removes a model of an owner: a checkpoint, or what a job has made with all its checkpoints.
+func (s *Server) removeModel(owner, name string) (any, error) {
+	if _, err := s.baseOf(name); err == nil {
+		return nil, &openai.Problem{Status: http.StatusForbidden, Code: "model_not_owned", Param: "model", Message: fmt.Sprintf(
+			"%s is a model of the service: clients delete what their jobs have made", name)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	made, mark, isCheckpoint := strings.Cut(name, checkpointMark)
+	for _, j := range s.jobs {
+		if j.Owner != owner || j.modelName() != made {
 			continue
 		}
-		for _, b := range s.opts.Bases {
-			if b.Name == m.Base {
-				return b, m.Dir, nil
+		if !j.Status.Ended() {
+			return nil, openai.Bad("model", "the job %s has not ended, and needs its checkpoints: cancel it first", j.ID)
+		}
+		steps := j.checkpointSteps()
+		if isCheckpoint {
+			steps = slices.DeleteFunc(steps, func(step int64) bool { return strconv.FormatInt(step, 10) != mark })
+		}
+		for _, step := range steps {
+			if err := durable.RemoveDir(rundir.Checkpoint(j.runDir(), step)); err != nil {
+				return nil, unkept(err)
 			}
 		}
-		return base, "", openai.Bad("model", "%s is an adapter of %s, which this service does not have", name, m.Base)
+		if len(steps) > 0 {
+			return map[string]any{"id": name, "object": "model", "deleted": true}, nil
+		}
 	}
-	return base, "", openai.Bad("model", "there is no model %.120q: want one of %s", name, s.names())
+	return nil, missing("there is no model %.200q here", name)
 }
 
 func (s *Server) names() string {

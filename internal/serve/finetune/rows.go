@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -104,7 +105,26 @@ func readRow(line []byte) (*row, error) {
 	if err != nil || r.keys == nil {
 		return nil, fmt.Errorf("want a JSON object, got %.60q: %w", line, cmp.Or(err, errors.New("null")))
 	}
-	return r, nil
+	return r, distinct(line)
+}
+
+// distinct returns an error if an object has a key twice: programs differ in which one they read.
+func distinct(object []byte) error {
+	d, seen := json.NewDecoder(bytes.NewReader(object)), map[string]bool{}
+	_, err := d.Token() // the brace
+	for err == nil && d.More() {
+		var key json.Token
+		if key, err = d.Token(); err != nil {
+			break
+		}
+		name, _ := key.(string)
+		if seen[name] {
+			return fmt.Errorf("%.80q: the key is there twice", name)
+		}
+		seen[name] = true
+		err = d.Decode(&json.RawMessage{})
+	}
+	return err
 }
 
 // only returns an error if there are other keys than these.
@@ -164,6 +184,9 @@ func (r *row) preference() error {
 		if chat[len(chat)-1].Role != "assistant" {
 			return fmt.Errorf("%s[%d].role: the last message is the assistant's, got %.40q", key, len(chat)-1, chat[len(chat)-1].Role)
 		}
+	}
+	if reflect.DeepEqual(r.all["preferred_output"], r.all["non_preferred_output"]) {
+		return errors.New("non_preferred_output: it is the same as preferred_output, so that there is nothing to learn: leave the row out")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package finetune
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"mime/multipart"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity/internal/config"
 	wire "github.com/trinity-go/trinity/internal/wire/finetune"
@@ -66,6 +68,8 @@ func TestRowsAreChecked(t *testing.T) {
 		{wire.Supervised, user(`,{"role":"assistant","content":[{"type":"image_url"}]}`),
 			"line 1: messages[1].content[0].type: models read text"},
 		{wire.Reinforcement, user(`,{"role":"assistant","content":"b"}`), "line 1: messages[1].role: the last message is the user's"},
+		{wire.Supervised, `{"messages":[],"tools":[],"messages":[]}`, `line 1: "messages": the key is there twice`},
+		{wire.DPO, strings.Replace(pair, `"c"`, `"b"`, 1), "line 1: non_preferred_output: it is the same as preferred_output"},
 		{wire.DPO, chat, `line 1: "messages": no such key`},
 		{wire.DPO, pair + `{"input":{}}`, "line 2: input.messages: want a list"},
 		{wire.DPO, `{"input":[]}`, "line 1: input: want an object"},
@@ -120,7 +124,7 @@ func TestConfigurationsOfJobs(t *testing.T) {
 	validation := "file-v"
 	for _, method := range []string{wire.Supervised, wire.DPO, wire.Reinforcement} {
 		for _, reference := range []string{`"b"`, `"${oc.env:SECRET_OF_THE_SERVICE}"`, `"\\${oc.env:SECRET_OF_THE_SERVICE} yes: [1]"`} {
-			j := &job{dir: t.TempDir(), Job: wire.Job{ID: "ftjob-x", Model: "org/tiny", Seed: 7, ValidationFile: &validation}}
+			j := &job{dir: t.TempDir(), Base: "org/tiny", Job: wire.Job{ID: "ftjob-x", Model: "org/tiny", Seed: 7, ValidationFile: &validation}}
 			j.Method = wire.Method{Type: method}
 			place, _ := j.Method.Terms()
 			grader := strings.Replace(check, "%s", reference, 1)
@@ -186,9 +190,44 @@ func TestGradersRun(t *testing.T) {
 	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": check}, 400, "grader.operation")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": check}, 400, "grader.operation")
 	question := map[string]any{"role": "user", "content": "?"}
-	asks := map[string]any{"type": "score_model", "name": "s", "model": "org/tiny", "input": []any{question}}
-	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model org/tiny")
+	asks := map[string]any{
+		"type": "score_model", "name": "s", "model": "org/tiny", "input": []any{question},
+		"sampling_params": map[string]any{"seed": 5, "top_p": 0.5, "max_completions_tokens": 9},
+	}
+	question["content"] = `{"score": {{ sample.output_text }}}`
+	asks["range"] = []int{0, 5}
+	r = run(asks, nil)
+	about := r["metadata"].(map[string]any)
+	if r["reward"] != 4.0 || about["token_usage"] != 7.0 || about["sampled_model_name"] != "org/tiny" ||
+		fmt.Sprint(r["model_grader_token_usage_per_model"]) != "map[org/tiny:7]" {
+		t.Errorf("%v", r)
+	}
+	question["content"] = "fail"
+	r = run(asks, nil)
+	about = r["metadata"].(map[string]any)
+	details, _ := about["errors"].(map[string]any)["model_grader_server_error_details"].(string)
+	if names := failed(r); r["reward"] != nil || len(names) != 1 || !strings.Contains(details, "it failed") {
+		t.Errorf("%v", r)
+	}
+	asks["model"] = "gpt"
+	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model \"gpt\", which this service does")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": 1}, 400, "want a grader object")
+	check["operation"] = "eq"
+	multi["calculate_output"] = "a+"
+	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": multi}, 400, "grader.calculate_output: formula_parse_error")
+	nested := any(check)
+	for range 9 {
+		nested = map[string]any{"type": "multi", "name": "m", "calculate_output": "a", "graders": map[string]any{"a": nested}}
+	}
+	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": nested}, 400, "more than 8 multi graders")
+	was := grading
+	grading = 100 * time.Millisecond
+	t.Cleanup(func() { grading = was })
+	asks["model"], question["content"] = "org/tiny", "wait"
+	r = run(asks, nil)
+	if names := failed(r); r["reward"] != nil || len(names) != 1 || names[0] != "other_error" {
+		t.Errorf("%v", r)
+	}
 }
 
 // Rows of any bytes give a number of rows or one line about what is wrong.
@@ -214,7 +253,11 @@ func FuzzForm(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		boundary, _, _ := strings.Cut(strings.TrimPrefix(text, "--"), "\r\n")
-		out, err := readForm(multipart.NewReader(bytes.NewReader([]byte(text)), boundary), io.Discard)
+		fields, err := readForm(multipart.NewReader(bytes.NewReader([]byte(text)), boundary), "file", io.Discard)
+		if err != nil {
+			return
+		}
+		out, err := describe(fields)
 		if err == nil && (out.Purpose == "" || strings.ContainsAny(out.Filename, "/\n")) {
 			t.Errorf("%+v", out)
 		}

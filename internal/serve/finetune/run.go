@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,39 +27,87 @@ const ending = 20 * time.Second
 
 // Run checks data and runs jobs, one after another, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	var both sync.WaitGroup
-	both.Go(func() { s.each(ctx, wire.Validating, s.validate) })
-	both.Go(func() { s.each(ctx, wire.Queued, s.train) })
-	both.Wait()
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			var next *job
+			if !s.until(ctx, func() bool { next = s.unchecked(); return next != nil }) || ctx.Err() != nil {
+				return
+			}
+			s.validate(ctx, next)
+		}
+	})
+	for {
+		owner := ""
+		if !s.until(ctx, func() (ok bool) { owner, ok = s.waits(); return ok }) || ctx.Err() != nil {
+			break
+		}
+		all.Go(func() { s.turn(ctx, owner) })
+	}
+	all.Wait()
 	return nil
 }
 
-// each does the jobs of a status in turn.
-func (s *Server) each(ctx context.Context, status wire.Status, do func(context.Context, *job)) {
-	for {
-		var next *job
-		if !s.until(ctx, func() bool { next = s.next(status); return next != nil }) || ctx.Err() != nil {
-			return
+// oldest returns the oldest job in a status of each owner. The mutex is held.
+func (s *Server) oldest(status wire.Status) map[string]*job {
+	out := map[string]*job{}
+	for _, j := range s.jobs {
+		if first := out[j.Owner]; j.Status == status && (first == nil || j.before(first)) {
+			out[j.Owner] = j
 		}
-		do(ctx, next)
 	}
+	return out
 }
 
-// next returns the job whose turn it is: the oldest one of the owner whose last job began first. The mutex is held.
-func (s *Server) next(status wire.Status) *job {
-	var waiting []*job
-	began := map[string]int64{}
-	for _, j := range s.jobs {
-		if began[j.Owner] = max(began[j.Owner], j.Began); j.Status == status {
-			waiting = append(waiting, j)
+func (j *job) before(other *job) bool {
+	return cmp.Or(cmp.Compare(j.CreatedAt, other.CreatedAt), cmp.Compare(j.ID, other.ID)) < 0
+}
+
+// unchecked returns the job whose data are to be checked next: the oldest one of the owner whose turn is the longest ago. The
+// mutex is held.
+func (s *Server) unchecked() (next *job) {
+	for owner, j := range s.oldest(wire.Validating) {
+		if next == nil || s.checked[owner] < s.checked[next.Owner] || s.checked[owner] == s.checked[next.Owner] && j.before(next) {
+			next = j
 		}
 	}
-	if len(waiting) == 0 {
-		return nil
+	if next != nil {
+		s.checks++
+		s.checked[next.Owner] = s.checks
 	}
-	return slices.MinFunc(waiting, func(a, b *job) int {
-		return cmp.Or(cmp.Compare(began[a.Owner], began[b.Owner]), cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
+	return next
+}
+
+// waits returns an owner with a job that waits, who does not ask for a turn yet, and notes that he does. The mutex is held.
+func (s *Server) waits() (owner string, ok bool) {
+	for owner := range s.oldest(wire.Queued) {
+		if !s.asking[owner] {
+			s.asking[owner] = true
+			return owner, true
+		}
+	}
+	return "", false
+}
+
+// turn runs the oldest job of an owner who asks for a turn, once it is given.
+func (s *Server) turn(ctx context.Context, owner string) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.asking, owner)
+		s.wake()
+	}()
+	t, err := s.opts.Enter(ctx, owner)
+	if err != nil { // the service ends
+		return
+	}
+	defer t.Leave()
+	s.mu.Lock()
+	j := s.oldest(wire.Queued)[owner]
+	s.mu.Unlock()
+	if j != nil { // else it was cancelled meanwhile
+		s.train(ctx, j, t)
+	}
 }
 
 // validate checks the data of a job, writes its configuration and lets it wait for its turn.
@@ -101,15 +150,12 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 			return c, err
 		}
 	}
-	for _, file := range []struct{ key, name string }{{"validation_file", validationRows}, {"training_file", trainingRows}} {
-		if file.key == "validation_file" && j.ValidationFile == nil {
-			continue
-		}
+	for _, file := range slices.Backward(j.data()) { // the rows of the training file count
 		if rows, err = checkRows(filepath.Join(j.dir, file.name), j.Method.Type, item); err != nil {
 			return c, &openai.Problem{Code: "invalid_" + file.key, Param: file.key, Message: file.key + ": " + err.Error()}
 		}
 	}
-	base, _, err := s.modelOf(j.Owner, j.Model)
+	base, err := s.baseOf(j.Base)
 	if err != nil {
 		return c, err
 	}
@@ -125,9 +171,22 @@ func (s *Server) check(ctx context.Context, j *job) error {
 	}
 	plan, err := p.Run(ctx, nil, 1<<20)
 	if err != nil && len(plan) == 0 { // with a plan, only memory lacks, which other runs may have until this one begins
-		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
+		return inData(cmp.Or(j.lastLine(said.Last()), err.Error()))
 	}
 	return nil
+}
+
+// badRow is how a run says which row of its data is bad.
+var badRow = regexp.MustCompile(`^(?:config\.yaml:\d+:\d+: \S+: )?(training|validation)\.jsonl:(\d+): (.*)$`)
+
+// inData returns what a run said as an error. One about data names the file as its client does.
+func inData(line string) error {
+	found := badRow.FindStringSubmatch(line)
+	if found == nil {
+		return errors.New(line)
+	}
+	key := found[1] + "_file"
+	return &openai.Problem{Code: "invalid_" + key, Param: key, Message: fmt.Sprintf("%s: line %s: %s", key, found[2], found[3])}
 }
 
 // lastLine returns the last line of what a program said, with the names of a job's files alone.
@@ -168,15 +227,65 @@ func (c *child) interrupt() {
 	c.kill()
 }
 
-// train runs a job until it ends, pauses or the service ends.
-func (s *Server) train(ctx context.Context, j *job) {
+// looking is how often the server looks at what a running job has computed; turnLength is for how long a job runs at least
+// before one of another owner takes its place. Variables for tests.
+var looking, turnLength = time.Second, 10 * time.Minute
+
+// follow charges a turn for the steps of a job until ctx ends, and ends the job's process when its turn is over: it resumes
+// from there in its next turn.
+func (s *Server) follow(ctx context.Context, j *job, t Turn) {
+	began, tick := time.Now(), time.NewTicker(looking)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.charge(j, t)
+		why := t.Over(time.Since(began) > turnLength)
+		if why == "" {
+			continue
+		}
+		s.update(j, func() {
+			if j.Wanted == "" && j.running != nil {
+				j.Wanted = wire.Queued
+				j.note("info", "The job waits: %s", why)
+				j.running.interrupt()
+			}
+		})
+		return
+	}
+}
+
+// charge charges a turn for the steps of a job that nobody was charged for.
+func (s *Server) charge(j *job, t Turn) {
+	trained, sampled, steps := 0, 0, j.progress()
+	s.mu.Lock()
+	for _, p := range steps {
+		if p.tokens > 0 && p.number > j.Charged { // a run that resumes from a checkpoint computes some steps again
+			j.Charged = p.number
+			trained += int(p.tokens)
+		}
+	}
+	s.mu.Unlock()
+	if j.Method.Type == wire.Reinforcement { // what is trained was sampled before
+		sampled = trained
+	}
+	if trained > 0 {
+		t.Compute(trained, sampled)
+	}
+}
+
+// train runs a job until it ends, pauses, its turn is over or the service ends.
+func (s *Server) train(ctx context.Context, j *job, t Turn) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	c := &child{j.runDir(), cancel}
 	starts := false
 	s.update(j, func() {
 		if starts = j.Status == wire.Queued; starts { // else it was changed meanwhile
-			j.Status, j.Began, j.running = wire.Running, now(), c
+			j.Status, j.running = wire.Running, c
 			j.note("info", "Fine-tuning job started")
 		}
 	})
@@ -192,7 +301,13 @@ func (s *Server) train(ctx context.Context, j *job) {
 		}
 	})
 	defer unhook()
+	var following sync.WaitGroup
+	ends, end := context.WithCancel(running)
+	following.Go(func() { s.follow(ends, j, t) })
 	err := s.process(running, j)
+	end()
+	following.Wait()
+	s.charge(j, t)
 	if ctx.Err() != nil && err != nil {
 		s.update(j, func() { j.running = nil }) // the next service resumes it
 		return
@@ -216,7 +331,7 @@ func (s *Server) process(ctx context.Context, j *job) error {
 		Stderr: &tee{log, said},
 	}
 	if _, err := p.Run(ctx, nil, 0); err != nil {
-		return errors.New(cmp.Or(j.lastLine(said.Last()), err.Error()))
+		return inData(cmp.Or(j.lastLine(said.Last()), err.Error()))
 	}
 	return nil
 }
@@ -278,6 +393,8 @@ func (s *Server) finish(j *job, failed error) {
 			}
 			j.note("info", "New fine-tuned model created: %s", name)
 			j.note("info", "The job has successfully completed")
+		case wanted == wire.Queued:
+			j.Status = wire.Queued
 		case wanted == wire.Paused:
 			j.Status = wire.Paused
 			j.note("info", "The job was paused")
@@ -285,7 +402,9 @@ func (s *Server) finish(j *job, failed error) {
 			j.end(wire.Cancelled)
 			j.note("info", "The job was cancelled")
 		default:
-			j.fail("run_failed", "", failed.Error())
+			p := &openai.Problem{Code: "run_failed"}
+			errors.As(failed, &p)
+			j.fail(p.Code, p.Param, failed.Error())
 		}
 	})
 }

@@ -41,25 +41,50 @@ type Options struct {
 	Disk func(owner string) int64
 	// Grader builds the grader of an object. Its error is the client's.
 	Grader func(object map[string]any) (trinity.RewardFunc, error)
-	Say    func(string)
+	// Asker returns a model of the service that a grader asks, and tells of its tokens.
+	Asker func(owner, name string, used func(tokens int)) (trinity.Asker, error)
+	// Enter waits for the turn of an owner's job, of which one runs at a time.
+	Enter func(ctx context.Context, owner string) (Turn, error)
+	Say   func(string)
+}
+
+// Turn is the turn of an owner's job.
+type Turn interface {
+	// Compute charges the owner for the tokens of a step: those that it has trained, and those that it has sampled.
+	Compute(trained, sampled int)
+	// Over returns why the turn is over, such as tokens of an hour that the owner has used; "" if it is not. isLong says that
+	// it is over if another owner waits who has had less.
+	Over(isLong bool) (why string)
+	Leave()
 }
 
 // Server answers the API. Its jobs run while Run does.
 type Server struct {
 	opts    Options
 	files   files
+	uploads uploads
 	graders graders
+
+	ordering sync.Mutex // for who makes a job
 
 	mu      sync.Mutex
 	jobs    map[string]*job
+	asking  map[string]bool  // owners who wait for the turn of a job, or have it
+	checked map[string]int64 // when data of an owner were checked last
+	checks  int64
 	changed chan struct{} // closed when a job changes
 }
 
 // New returns a server with the files and jobs that another one of this directory has left.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o, graders: graders{o.Grader, make(chan struct{}, 2)}, changed: make(chan struct{})}
+	s := &Server{opts: o, asking: map[string]bool{}, checked: map[string]int64{}, changed: make(chan struct{})}
+	s.graders = graders{o.Grader, o.Asker, s.names, make(chan struct{}, 2), &sync.Map{}}
 	s.files = files{dir: filepath.Join(o.Dir, filesDir), fits: s.fits}
 	if err := s.files.open(); err != nil {
+		return nil, err
+	}
+	s.uploads = uploads{dir: filepath.Join(o.Dir, uploadsDir), files: &s.files}
+	if err := s.uploads.open(); err != nil {
 		return nil, err
 	}
 	var err error
@@ -96,8 +121,16 @@ func (s *Server) Handler() http.Handler {
 		reply, err := s.files.remove(s.opts.Owner(r.Context()), r.PathValue("id"))
 		answer(w, reply, err)
 	})
+	mux.HandleFunc("DELETE /v1/models/{name...}", func(w http.ResponseWriter, r *http.Request) {
+		reply, err := s.removeModel(s.opts.Owner(r.Context()), r.PathValue("name"))
+		answer(w, reply, err)
+	})
 	get("/v1/files", s.files.list)
 	get("/v1/files/{id}", func(owner string, r *http.Request) (any, error) { return s.files.of(owner, r.PathValue("id")) })
+	post("/v1/uploads", s.uploads.create)
+	post("/v1/uploads/{id}/complete", s.uploads.complete)
+	post("/v1/uploads/{id}/cancel", s.uploads.cancel)
+	mux.HandleFunc("POST /v1/uploads/{id}/parts", s.part)
 	get("/v1/fine_tuning/jobs", s.list)
 	get("/v1/fine_tuning/jobs/{id}", func(owner string, r *http.Request) (any, error) { return s.show(owner, r.PathValue("id")) })
 	get("/v1/fine_tuning/jobs/{id}/events", s.events)
@@ -111,7 +144,6 @@ func (s *Server) Handler() http.Handler {
 	post("/v1/fine_tuning/alpha/graders/run", s.graders.run)
 	post("/v1/fine_tuning/alpha/graders/validate", s.graders.validate)
 	for path, instead := range map[string]string{
-		"/v1/uploads":                 "uploads in parts are not in this version: send the file to /v1/files, which takes 512 MB",
 		"/v1/fine_tuning/checkpoints": "permissions of checkpoints are not in this version: a key's checkpoints are its own",
 	} {
 		refuse := func(w http.ResponseWriter, _ *http.Request) { answer(w, nil, missing("%s", instead)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,10 +63,72 @@ func pretend(command string) int {
 
 // tester is a client of a server.
 type tester struct {
-	t   *testing.T
-	s   *Server
-	url string
-	dir string
+	t     *testing.T
+	s     *Server
+	url   string
+	dir   string
+	turns *turns
+}
+
+// turns gives turns in the order in which owners ask.
+type turns struct {
+	one chan struct{}
+
+	mu      sync.Mutex
+	charged map[string][2]int
+	over    string // why turns are over
+}
+
+func (q *turns) enter(ctx context.Context, owner string) (Turn, error) {
+	select {
+	case q.one <- struct{}{}:
+		return &turn{q, owner}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type turn struct {
+	*turns
+	owner string
+}
+
+func (t *turn) Compute(trained, sampled int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := t.charged[t.owner]
+	t.charged[t.owner] = [2]int{was[0] + trained, was[1] + sampled}
+}
+
+func (t *turn) Over(bool) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
+}
+
+func (t *turn) Leave() { <-t.one }
+
+// set says why turns are over from now on.
+func (q *turns) set(over string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over = over
+}
+
+// judge is a model that answers with its instructions, or fails.
+type judge struct{ used func(int) }
+
+func (j *judge) Ask(ctx context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
+	j.used(7)
+	text := messages[0].Content
+	if strings.HasPrefix(text, "wait") {
+		<-ctx.Done()
+		return trinity.Answer{}, ctx.Err()
+	}
+	if strings.HasPrefix(text, "fail") || o.Seed == nil || *o.Seed != 5 || *o.TopP != 0.5 || o.MaxTokens != 9 {
+		return trinity.Answer{}, fmt.Errorf("it failed with %+v", o)
+	}
+	return trinity.Answer{Message: trinity.Message{Content: text}}, nil
 }
 
 // serve starts a server in a directory; "" is a new one. The header Owner says who a client is.
@@ -78,7 +142,15 @@ func serve(t *testing.T, dir string, change func(*Options)) *tester {
 		dir = t.TempDir()
 	}
 	type owner struct{}
+	given := &turns{one: make(chan struct{}, 1), charged: map[string][2]int{}}
 	o := Options{
+		Enter: given.enter,
+		Asker: func(_, name string, used func(int)) (trinity.Asker, error) {
+			if name != "org/tiny" {
+				return nil, errors.New("no such model")
+			}
+			return &judge{used: used}, nil
+		},
 		Dir: dir, Bases: []Base{{"org/tiny", "/models/tiny", 64}}, Alpha: 32, Trainer: "cpu", Sampler: "cpu", Program: self,
 		Owner: func(ctx context.Context) string { return ctx.Value(owner{}).(string) }, Disk: func(string) int64 { return 0 },
 		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
@@ -98,7 +170,7 @@ func serve(t *testing.T, dir string, change func(*Options)) *tester {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), owner{}, r.Header.Get("Owner"))))
 	}))
 	t.Cleanup(web.Close)
-	return &tester{t, s, web.URL, dir}
+	return &tester{t, s, web.URL, dir, given}
 }
 
 // run runs the server's jobs until the test or stop ends.
@@ -137,6 +209,10 @@ func (c *tester) ask(owner, method, path string, body any) (status int, reply ma
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/v1/"+path, in)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	if name, key, ok := strings.Cut(owner, "/"); ok {
+		owner = name
+		r.Header.Set("Idempotency-Key", key)
 	}
 	r.Header.Set("Owner", owner)
 	r.Header.Set("Content-Type", kind)
@@ -186,7 +262,7 @@ func formOf(pairs ...string) *form {
 	w := multipart.NewWriter(&f.text)
 	for i := 0; i < len(pairs); i += 2 {
 		create := w.CreateFormField
-		if pairs[i] == "file" {
+		if pairs[i] == "file" || pairs[i] == "data" {
 			create = func(name string) (io.Writer, error) { return w.CreateFormFile(name, "../a/data.jsonl") }
 		}
 		part, err := create(pairs[i])
@@ -289,6 +365,118 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// upload begins an upload of a text, and returns its ID.
+func (c *tester) upload(owner string, bytes int) string {
+	c.t.Helper()
+	order := map[string]any{"bytes": bytes, "filename": "a/rows.jsonl", "mime_type": "text/jsonl", "purpose": "fine-tune"}
+	u := c.good(owner, "POST", "uploads", order)
+	if u["object"] != "upload" || u["status"] != "pending" || u["expires_at"].(float64) != u["created_at"].(float64)+3600 {
+		c.t.Errorf("%v", u)
+	}
+	return u["id"].(string)
+}
+
+// part sends a part of an upload, and returns its ID.
+func (c *tester) part(owner, id, text string) string {
+	c.t.Helper()
+	return c.good(owner, "POST", "uploads/"+id+"/parts", formOf("data", text))["id"].(string)
+}
+
+func TestUploads(t *testing.T) {
+	c := serve(t, "", func(o *Options) { o.Disk = func(string) int64 { return 1000 } })
+	id := c.upload("ann", 6)
+	a, b := c.part("ann", id, "{}\n"), c.part("ann", id, "[]\n")
+	path := "uploads/" + id
+	c.refused("bob", "POST", path+"/parts", formOf("data", "x"), 404, "there is no upload")
+	c.refused("bob", "POST", path+"/complete", map[string]any{"part_ids": []string{}}, 404, "there is no upload")
+	c.refused("ann", "POST", path+"/parts", formOf("data", "x"), 400, "with it 7 have come: the upload has 6")
+	c.refused("ann", "POST", path+"/parts", formOf("data", ""), 400, "the part has 0 bytes")
+	c.refused("ann", "POST", path+"/parts", formOf("file", "x"), 400, "the form has no data")
+	c.refused("ann", "POST", path+"/complete", map[string]any{"part_ids": []string{b}}, 400, "the parts have 3 bytes")
+	c.refused("ann", "POST", path+"/complete", map[string]any{"part_ids": []string{b, b}}, 400, "or it is there twice")
+	c.refused("ann", "POST", path+"/complete", map[string]any{"part_ids": []string{"../upload.json"}}, 400, "has no part")
+	whole := map[string]any{"part_ids": []string{b, a}, "md5": "00"}
+	c.refused("ann", "POST", path+"/complete", whole, 400, "the file that has come has the MD5 5a09f2521917f9281c62dc837ffdef0a")
+	again := serve(t, c.dir, nil) // parts outlive the service
+	if n := again.s.files.used("ann"); n != 6 {
+		t.Errorf("the parts count %d bytes", n)
+	}
+	whole["md5"] = "5A09F2521917F9281C62DC837FFDEF0A"
+	done := again.good("ann", "POST", path+"/complete", whole)
+	file := done["file"].(map[string]any)
+	if done["status"] != "completed" || file["filename"] != "rows.jsonl" || file["bytes"] != 6.0 || file["purpose"] != "fine-tune" {
+		t.Errorf("%v", done)
+	}
+	if same := again.good("ann", "POST", path+"/complete", whole)["file"].(map[string]any); same["id"] != file["id"] {
+		t.Errorf("a repeated request makes the file %v, not %v", same["id"], file["id"])
+	}
+	if text := again.good("ann", "GET", "files/"+file["id"].(string)+"/content", nil)["text"]; text != "[]\n{}\n" {
+		t.Errorf("%q", text)
+	}
+	if n := again.s.files.used("ann"); n != 6 {
+		t.Errorf("the file counts %d bytes", n)
+	}
+	again.refused("ann", "POST", path+"/parts", formOf("data", "x"), 400, "is completed")
+	again.refused("ann", "POST", path+"/cancel", nil, 400, "is completed")
+}
+
+func TestUploadsEnd(t *testing.T) {
+	c := serve(t, "", func(o *Options) { o.Disk = func(string) int64 { return 1000 } })
+	id := c.upload("ann", 6)
+	c.part("ann", id, "abc")
+	if u := c.good("ann", "POST", "uploads/"+id+"/cancel", nil); u["status"] != "cancelled" {
+		t.Errorf("%v", u)
+	}
+	c.refused("ann", "POST", "uploads/"+id+"/complete", map[string]any{"part_ids": []string{}}, 400, "is cancelled")
+	late := c.upload("ann", 900)
+	c.part("ann", late, strings.Repeat("x", 600))
+	c.refused("ann", "POST", "files", formOf("file", strings.Repeat("x", 401), "purpose", "batch"), 403, "files and jobs of the key ann")
+	c.s.uploads.all[late].ExpiresAt = now()
+	c.refused("ann", "POST", "uploads/"+late+"/parts", formOf("data", "x"), 404, "one lives for an hour")
+	if n := c.s.files.used("ann"); n != 0 {
+		t.Errorf("ended uploads count %d bytes", n)
+	}
+	for words, change := range map[string]map[string]any{
+		"want the bytes of the file, from 1 to 536870912, got 0": {"bytes": 0},
+		"want the name":                {"filename": ""},
+		"want one of fine-tune":        {"purpose": "x"},
+		"want the anchor":              {"expires_after": map[string]any{"anchor": "x", "seconds": 3600}},
+		"would take":                   {"bytes": 2000},
+		`unknown field "parts"`:        {"parts": 1},
+		"cannot unmarshal string into": {"bytes": "x"},
+	} {
+		order := map[string]any{"bytes": 1, "filename": "x", "mime_type": "x", "purpose": "batch"}
+		for key, value := range change {
+			order[key] = value
+		}
+		status := 400
+		if words == "would take" {
+			status = 403
+		}
+		c.refused("ann", "POST", "uploads", order, status, words)
+	}
+	if left, err := os.ReadDir(filepath.Join(c.dir, uploadsDir)); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// Files that arrive together take no more than their key may have.
+func TestFilesThatArriveCount(t *testing.T) {
+	c := serve(t, "", func(o *Options) { o.Disk = func(string) int64 { return 100 } })
+	path := filepath.Join(c.dir, "first")
+	err := c.s.files.receive("ann", path, func(w io.Writer) error {
+		if _, err := io.WriteString(w, strings.Repeat("x", 60)); err != nil {
+			return err
+		}
+		c.refused("ann", "POST", "files", formOf("file", strings.Repeat("x", 41), "purpose", "batch"), 403, "files and jobs of the key ann")
+		c.file("ann", strings.Repeat("x", 39))
+		return nil
+	})
+	if n := c.s.files.used("ann"); err != nil || n != 39 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
 func TestBadForms(t *testing.T) {
 	c := serve(t, "", nil)
 	for words, f := range map[string]*form{
@@ -304,7 +492,6 @@ func TestBadForms(t *testing.T) {
 	cut.text.Truncate(cut.text.Len() - 10)
 	c.refused("", "POST", "files", cut, 400, "the form ends early")
 	c.refused("", "POST", "files", "{}", 400, "want a form")
-	c.refused("", "POST", "uploads", "{}", 404, "uploads in parts are not in this version")
 	c.refused("", "GET", "fine_tuning/checkpoints/x/permissions", nil, 404, "permissions of checkpoints")
 	c.refused("", "GET", "batches", nil, 404, "docs/guide/finetuning.md says what is")
 	if left, err := os.ReadDir(filepath.Join(c.dir, filesDir)); err != nil || len(left) != 0 {
@@ -365,10 +552,53 @@ func TestAJobSucceeds(t *testing.T) {
 	on := c.order("ann", map[string]any{"model": name})
 	c.until("ann", on, "succeeded")
 	config, err := os.ReadFile(filepath.Join(c.dir, "jobs", on, "config.yaml"))
-	if err != nil || !strings.Contains(string(config), `path: "../`+id+"/run/global_step_2/actor/lora_adapter") {
-		t.Errorf("%s, %v", config, err)
+	copied, wrong := os.ReadFile(filepath.Join(c.dir, "jobs", on, "adapter", "adapter_model.safetensors"))
+	if err != nil || wrong != nil || !strings.Contains(string(config), `path: "adapter"`) || string(copied) != "weights" {
+		t.Errorf("%s, %v, %q, %v", config, err, copied, wrong)
 	}
 	c.refused("bob", "POST", "fine_tuning/jobs", map[string]any{"model": name, "training_file": "x"}, 400, "there is no model")
+}
+
+// An order that comes again makes no other job.
+func TestOrdersComeAgain(t *testing.T) {
+	c := serve(t, "", nil)
+	order := map[string]any{"model": "org/tiny", "training_file": c.file("ann", chat), "seed": 1}
+	first := c.good("ann/k", "POST", "fine_tuning/jobs", order)
+	c.good("ann", "DELETE", "files/"+order["training_file"].(string), nil)
+	again := serve(t, c.dir, nil)
+	if second := again.good("ann/k", "POST", "fine_tuning/jobs", order); second["id"] != first["id"] {
+		t.Errorf("%v, then %v", first, second)
+	}
+	order["seed"] = 2
+	again.refused("ann/k", "POST", "fine_tuning/jobs", order, 422, "another order has made the job "+first["id"].(string))
+	again.refused("bob/k", "POST", "fine_tuning/jobs", order, 400, "there is no file")
+	again.refused("ann/"+strings.Repeat("k", 300), "POST", "fine_tuning/jobs", order, 400, "more than 256 bytes")
+}
+
+func TestModelsAreDeleted(t *testing.T) {
+	c := serve(t, "", nil)
+	waits := c.order("ann", nil)
+	c.run()
+	id := c.order("ann", nil)
+	c.until("ann", waits, "succeeded")
+	c.until("ann", id, "succeeded")
+	name := "ft:org/tiny::" + strings.TrimPrefix(id, "ftjob-")
+	c.refused("bob", "DELETE", "models/"+name, nil, 404, "there is no model")
+	c.refused("ann", "DELETE", "models/"+name+":ckpt-step-1", nil, 404, "there is no model")
+	c.refused("ann", "DELETE", "models/org/tiny", nil, 403, "is a model of the service")
+	c.write("run.hangs", "yes")
+	on := c.order("ann", map[string]any{"model": name})
+	c.until("ann", on, "running")
+	c.refused("ann", "DELETE", "models/ft:org/tiny::"+strings.TrimPrefix(on, "ftjob-"), nil, 400, "has not ended")
+	if r := c.good("ann", "DELETE", "models/"+name, nil); r["deleted"] != true || r["id"] != name {
+		t.Errorf("%v", r)
+	}
+	c.refused("ann", "DELETE", "models/"+name+":ckpt-step-2", nil, 404, "there is no model")
+	c.write("run.hangs", "")
+	c.until("ann", on, "succeeded") // it has a copy
+	if left := c.s.Models("ann"); len(left) != 4 {
+		t.Errorf("%v", left)
+	}
 }
 
 func TestJobsFail(t *testing.T) {
@@ -386,46 +616,37 @@ func TestJobsFail(t *testing.T) {
 	failed(c.order("", map[string]any{"training_file": bad}), "invalid_training_file", "training_file: line 2: messages: want a list")
 	failed(c.order("", map[string]any{"validation_file": bad}), "invalid_validation_file", "validation_file: line 2")
 	c.write("run.fails", "training.jsonl:1: too long")
-	failed(c.order("", nil), "run_failed", "training.jsonl:1: too long")
+	failed(c.order("", nil), "invalid_training_file", "training_file: line 1: too long")
+	c.write("run.fails", "no memory")
+	failed(c.order("", nil), "run_failed", "no memory")
 	c.write("check.fails", "config.yaml:3: no")
 	failed(c.order("", nil), "invalid_job", "config.yaml:3: no")
+	c.write("check.fails", "config.yaml:21:7: buffer.trainer_input.path: validation.jsonl:7: messages[0] is no message")
+	failed(c.order("", nil), "invalid_validation_file", "validation_file: line 7: messages[0] is no message")
 }
 
-// Jobs run one after another: the oldest one of the owner whose last job began first.
+// Jobs run one after another: each owner asks for one turn, and has it for the oldest job.
 func TestJobsTakeTurns(t *testing.T) {
 	c := serve(t, "", nil)
 	ids := map[string]string{}
 	for i, name := range []string{"ann 1", "ann 2", "ann 3", "bob 1"} {
 		owner, _, _ := strings.Cut(name, " ")
-		ids[c.order(owner, nil)] = name
-		c.s.mu.Lock()
-		for id, j := range c.s.jobs {
-			if ids[id] == name {
-				j.CreatedAt += int64(i) // within a second IDs decide
-			}
-		}
-		c.s.mu.Unlock()
+		id := c.order(owner, nil)
+		ids[id] = name
+		c.s.jobs[id].CreatedAt += int64(i) // within a second IDs decide
 	}
-	for { // all are checked before one runs
-		var next *job
-		c.s.mu.Lock()
-		next = c.s.next("validating_files")
-		c.s.mu.Unlock()
-		if next == nil {
-			break
-		}
-		c.s.validate(t.Context(), next)
+	var checked []string
+	for j := c.s.unchecked(); j != nil; j = c.s.unchecked() { // all are checked before one runs
+		c.s.validate(t.Context(), j)
+		checked = append(checked, ids[j.ID])
 	}
-	began := int64(1)
-	for range ids { // on a clock whose seconds pass with each job
-		c.s.mu.Lock()
-		next := c.s.next("queued")
-		c.s.mu.Unlock()
-		c.s.train(t.Context(), next)
-		began++
-		c.s.mu.Lock()
-		next.Began = began
-		c.s.mu.Unlock()
+	if want := []string{"ann 1", "bob 1", "ann 2", "ann 3"}; !slices.Equal(checked, want) {
+		t.Errorf("checked are %q, want %q", checked, want)
+	}
+	c.run()
+	for id, name := range ids {
+		owner, _, _ := strings.Cut(name, " ")
+		c.until(owner, id, "succeeded")
 	}
 	text, err := os.ReadFile(filepath.Join(c.dir, "order"))
 	if err != nil {
@@ -435,8 +656,50 @@ func TestJobsTakeTurns(t *testing.T) {
 	for _, id := range strings.Fields(string(text)) {
 		got = append(got, ids[id])
 	}
-	if want := []string{"ann 1", "bob 1", "ann 2", "ann 3"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	bob := slices.Index(got, "bob 1")
+	if ann := slices.Delete(slices.Clone(got), bob, bob+1); bob > 1 || !slices.Equal(ann, []string{"ann 1", "ann 2", "ann 3"}) {
+		t.Errorf("%q", got)
+	}
+	c.turns.mu.Lock()
+	defer c.turns.mu.Unlock()
+	if got := fmt.Sprint(c.turns.charged); got != "map[ann:[45 0] bob:[15 0]]" {
+		t.Errorf("charged are %s", got)
+	}
+}
+
+// A job whose turn is over waits for the next one, and is charged for each step once.
+func TestTurnsEnd(t *testing.T) {
+	was := looking
+	looking = time.Millisecond
+	t.Cleanup(func() { looking = was })
+	c := serve(t, "", nil)
+	c.write("run.hangs", "yes")
+	c.turns.set("the key ann has used its tokens")
+	id := c.order("ann", nil)
+	c.run()
+	waits := func() bool {
+		list := c.good("ann", "GET", "fine_tuning/jobs/"+id+"/events", nil)["data"].([]any)
+		return slices.ContainsFunc(list, func(e any) bool {
+			return e.(map[string]any)["message"] == "The job waits: the key ann has used its tokens"
+		})
+	}
+	for !waits() && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	c.turns.set("")
+	c.write("run.hangs", "")
+	c.until("ann", id, "succeeded")
+	c.s.mu.Lock()
+	j := c.s.jobs[id]
+	c.s.mu.Unlock()
+	c.s.charge(j, &turn{c.turns, "ann"})
+	if c.turns.charged["ann"] != [2]int{15, 0} {
+		t.Errorf("%v", c.turns.charged)
+	}
+	j.Charged, j.Method.Type = 1, "reinforcement"
+	c.s.charge(j, &turn{c.turns, "bob"})
+	if c.turns.charged["bob"] != [2]int{8, 8} {
+		t.Errorf("%v", c.turns.charged)
 	}
 }
 

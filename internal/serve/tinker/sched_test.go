@@ -318,3 +318,52 @@ func TestTurnsEnd(t *testing.T) {
 		t.Errorf("%d free", q.free)
 	}
 }
+
+// The turns of jobs are those of the account: the key with the fewest tokens comes first, one without tokens waits, and a long
+// turn ends when another key waits that has had less.
+func TestTurnsOfJobs(t *testing.T) {
+	b := newBench(100)
+	jobs := &Turns{b.q}
+	enter := func(key string) *Turn {
+		t.Helper()
+		at, err := jobs.Enter(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	over := func(at *Turn, isLong bool, want string) {
+		t.Helper()
+		if why := at.Over(isLong); why != want {
+			t.Errorf("a turn is over by %q, want %q", why, want)
+		}
+	}
+	a := enter("a")
+	over(a, true, "")
+	waits := b.q.ask("b", jobPart, 1)
+	a.Compute(10, 20)
+	over(a, false, "")
+	over(a, true, "it is the turn of another key")
+	second := b.q.ask("a", jobPart, 1)
+	a.Leave()
+	if !waits.isOn() || second.isOn() {
+		t.Error("a has the next turn, too")
+	}
+	waits.leave()
+	second.leave()
+	bounded := enter("bounded")
+	bounded.Compute(60, 60)
+	over(bounded, false, "the key bounded has used its 100 tokens of an hour: more in 12m37s")
+	bounded.Leave()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := jobs.Enter(ended, "bounded"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a key without tokens has a turn: %v", err)
+	}
+	b.now = b.now.Add(13 * time.Minute)
+	enter("bounded").Leave()
+	used := b.q.account.usage()["a"]
+	if used[trainedTokens] != 10 || used[sampledTokens] != 20 {
+		t.Errorf("%v", used)
+	}
+}

@@ -159,6 +159,41 @@ func inWords(err error) error {
 	return &openai.Problem{Status: p.status, Code: "invalid_value", Param: "model", Message: p.text}
 }
 
+// Asker returns a model that is asked in words for a key, whose account pays. used is called with the tokens of each question
+// and its answer.
+func (w *Words) Asker(owner, name string, used func(tokens int)) (trinity.Asker, error) {
+	x := &asked{server: w.server, owner: owner, name: name, of: name}
+	if w.server.all.bases[name] == nil {
+		if err := w.find(x); err != nil {
+			return nil, err
+		}
+	}
+	b := w.server.all.bases[x.of]
+	if b == nil || b.Text == nil {
+		return nil, notServed("the model %.200q cannot be asked in words here: it has no base, or no tokenizer", name)
+	}
+	x.base = b
+	m := &trinity.Model{
+		Sampler: metered{x, used}, Renderer: b.Text, MaxModelLen: b.MaxLen, Params: trinity.SamplingParams{Temperature: 1, Untrained: true},
+	}
+	return m.Asker(name), nil
+}
+
+// metered tells how many tokens it reads and samples.
+type metered struct {
+	trinity.Sampler
+	used func(tokens int)
+}
+
+// Sample implements [trinity.Sampler].
+func (c metered) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	out, err := c.Sampler.Sample(ctx, prompt, p)
+	for _, reply := range out {
+		c.used(len(prompt.Tokens) + len(reply.Tokens))
+	}
+	return out, err
+}
+
 // asked samples for a request in words, which has no session.
 type asked struct {
 	server *Server

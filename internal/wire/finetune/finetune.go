@@ -21,6 +21,48 @@ type File struct {
 	Status    string `json:"status"` // processed
 }
 
+// UploadOrder asks for an upload: a file that comes in parts.
+type UploadOrder struct {
+	Bytes        int64    `json:"bytes"` // of the whole file
+	Filename     string   `json:"filename"`
+	MimeType     string   `json:"mime_type"`
+	Purpose      string   `json:"purpose"`
+	ExpiresAfter *Expires `json:"expires_after"` // of the file
+}
+
+// Expires says when a file expires.
+type Expires struct {
+	Anchor  string `json:"anchor"` // created_at
+	Seconds int64  `json:"seconds"`
+}
+
+// Upload describes a file that comes in parts.
+type Upload struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"` // upload
+	Bytes     int64  `json:"bytes"`
+	CreatedAt int64  `json:"created_at"`
+	ExpiresAt int64  `json:"expires_at"`
+	Filename  string `json:"filename"`
+	Purpose   string `json:"purpose"`
+	Status    Status `json:"status"` // pending, completed or cancelled
+	File      *File  `json:"file"`   // once it is completed
+}
+
+// Part is a part of an upload.
+type Part struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"` // upload.part
+	CreatedAt int64  `json:"created_at"`
+	UploadID  string `json:"upload_id"`
+}
+
+// Completion makes a file of the parts of an upload, in this order.
+type Completion struct {
+	PartIDs []string `json:"part_ids"`
+	MD5     *string  `json:"md5"` // of the file, hexadecimal
+}
+
 // List is a page of a list.
 type List[T any] struct {
 	Object  string `json:"object"` // list
@@ -155,7 +197,7 @@ type Job struct {
 	Error           *Failure          `json:"error"`
 }
 
-// Status is the state of a job.
+// Status is the state of a job or of an upload.
 type Status string
 
 // The states of a job. Paused is not in OpenAI's list, but clients of its API do not check.
@@ -167,6 +209,12 @@ const (
 	Succeeded  Status = "succeeded"
 	Failed     Status = "failed"
 	Cancelled  Status = "cancelled"
+)
+
+// The states of an upload, beside Cancelled.
+const (
+	Pending   Status = "pending"
+	Completed Status = "completed"
 )
 
 // Ended reports whether a job in this state stays in it.

@@ -27,6 +27,8 @@ type GraderMetadata struct {
 	ExecutionTime float64            `json:"execution_time"` // seconds
 	Scores        map[string]float64 `json:"scores"`
 	Errors        map[string]any     `json:"errors"`
+	SampledModel  *string            `json:"sampled_model_name"` // of a score_model
+	TokenUsage    *int64             `json:"token_usage"`        // of all models that were asked
 }
 
 // graderErrors are the names of failures.

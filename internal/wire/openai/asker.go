@@ -32,6 +32,12 @@ func (a *Asker) Ask(ctx context.Context, messages []trinity.Message, o trinity.A
 	if o.Temperature != nil {
 		q.Temperature = o.Temperature
 	}
+	if o.TopP != nil {
+		q.TopP = o.TopP
+	}
+	if o.Seed != nil {
+		q.Seed = new(int64(*o.Seed))
+	}
 	if o.MaxTokens > 0 {
 		q.MaxTokens = &o.MaxTokens
 	}
