@@ -21,7 +21,8 @@ func openJobs(o *Options) (*finetune.Server, error) {
 		return nil, err
 	}
 	options := finetune.Options{
-		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, Sampler: o.Sampler, Program: self,
+		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, TrainerArgs: o.TrainerArgs, Sampler: o.Sampler,
+		Program: self,
 		Owner: tinker.Owner, Say: o.Say,
 		Disk: func(owner string) (limit int64) {
 			keys, err := tinker.ReadKeys(o.Dir)
