@@ -23,6 +23,7 @@ type batch struct {
 	teachers []string // models to compare with
 	teacher  []int32  // of each sequence, an index of teachers
 	tokens   int
+	columns  int // most targets of a token; 0 if no sequence has others than its tokens
 }
 
 // length returns the number of tokens that the engine computes of an experience: up to the last
@@ -36,15 +37,18 @@ func length(x *trinity.Experience) int {
 	return 0
 }
 
-// newBatch packs experiences in so many rows.
-func newBatch(xs []*trinity.Experience, rows int) *batch {
+// newBatch packs experiences in the rows that the ranks compute at once.
+func (e *workerModel) newBatch(xs []*trinity.Experience) *batch {
 	b := &batch{all: xs}
 	for i, x := range xs {
 		if n := length(x); n > 0 {
 			b.sent, b.lengths, b.tokens = append(b.sent, i), append(b.lengths, int32(n)), b.tokens+n
+			if e.spec.Head == engine.LogprobHead {
+				b.columns = max(b.columns, len(x.Targets)/len(x.Tokens))
+			}
 		}
 	}
-	b.ranks, _ = spread(b.lengths, rows)
+	b.ranks, _ = spread(b.lengths, e.rows())
 	return b
 }
 
@@ -158,7 +162,54 @@ func (b *batch) arrays() []safetensors.Entry {
 	if b.teacher != nil {
 		all = append(all, safetensors.Int32s("teacher", b.teacher))
 	}
+	if b.columns > 0 {
+		all = append(all, b.targets())
+	}
 	return all
+}
+
+// none is the target of a column that a sequence does not have.
+const none = -1
+
+// targets returns the targets [N, columns]. Sequences without any have their tokens in the first column.
+func (b *batch) targets() safetensors.Entry {
+	all, at := slices.Repeat([]int32{none}, b.tokens*b.columns), 0
+	for n, i := range b.sent {
+		x := b.all[i]
+		own := x.Targets
+		if own == nil {
+			own = x.Tokens
+		}
+		for t := range int(b.lengths[n]) {
+			copy(all[(at+t)*b.columns:], rowOf(x, own, t))
+		}
+		at += int(b.lengths[n])
+	}
+	entry := safetensors.Int32s("targets", all)
+	entry.Shape = []int{b.tokens, b.columns}
+	return entry
+}
+
+// rowOf returns the part of numbers, as many for each token of x, that belongs to token t.
+func rowOf[N any](x *trinity.Experience, numbers []N, t int) []N {
+	k := len(numbers) / len(x.Tokens)
+	return numbers[t*k : (t+1)*k]
+}
+
+// width returns how many numbers of a stream a token has in the request, and their shape.
+func (b *batch) width(stream string) (n int, shape []int) {
+	if stream != "logprob" || b.columns == 0 {
+		return 1, []int{b.tokens}
+	}
+	return b.columns, []int{b.tokens, b.columns}
+}
+
+// numbersOf returns how many numbers of a stream an experience has.
+func numbersOf(x *trinity.Experience, stream string) int {
+	if stream == "logprob" {
+		return max(len(x.Tokens), len(x.Targets))
+	}
+	return len(x.Tokens)
 }
 
 // stats gives each experience its part of the streams. Those that did not travel get zeros.
@@ -166,19 +217,23 @@ func (b *batch) stats(streams []string, answer reply) ([]trinity.TokenStats, err
 	stats := make([]trinity.TokenStats, len(b.all))
 	for _, name := range streams {
 		for i, x := range b.all {
-			*streamOf(&stats[i], name) = make([]float32, len(x.Tokens))
+			*streamOf(&stats[i], name) = make([]float32, numbersOf(x, name))
 		}
 		if b.tokens == 0 {
 			continue
 		}
-		flat, err := answer.stream(name, b.tokens)
+		k, _ := b.width(name)
+		flat, err := answer.stream(name, b.tokens*k)
 		if err != nil {
 			return nil, err
 		}
 		at := 0
-		for k, i := range b.sent {
-			copy(*streamOf(&stats[i], name), flat[at:at+int(b.lengths[k])])
-			at += int(b.lengths[k])
+		for n, i := range b.sent {
+			x, to := b.all[i], *streamOf(&stats[i], name)
+			for t := range int(b.lengths[n]) {
+				copy(rowOf(x, to, t), flat[(at+t)*k:])
+			}
+			at += int(b.lengths[n])
 		}
 	}
 	return stats, nil
@@ -204,9 +259,9 @@ func (b *batch) derivatives(streams []string, grads []trinity.TokenGrads) ([]saf
 			case v != nil && !slices.Contains(streams, name):
 				return nil, fmt.Errorf("torch: the loss returned derivatives by %s, which it did not ask for or this engine's head does not compute",
 					name)
-			case v != nil && len(v) != len(x.Tokens):
-				return nil, fmt.Errorf("torch: the loss returned %d derivatives by %s for experience %s of %d tokens", len(v), name, x.ID,
-					len(x.Tokens))
+			case v != nil && len(v) != numbersOf(x, name):
+				return nil, fmt.Errorf("torch: the loss returned %d derivatives by %s for experience %s; want %d", len(v), name, x.ID,
+					numbersOf(x, name))
 			case grads[i].Score != 0:
 				return nil, fmt.Errorf("torch: the loss returned a derivative by the score of experience %s, which it did not ask for", x.ID)
 			}
@@ -216,7 +271,8 @@ func (b *batch) derivatives(streams []string, grads []trinity.TokenGrads) ([]saf
 			return nil, err
 		}
 		if needed {
-			all = append(all, safetensors.Float32s("d_"+name, []int{len(flat)}, flat))
+			_, shape := b.width(name)
+			all = append(all, safetensors.Float32s("d_"+name, shape, flat))
 		}
 	}
 	return all, nil
@@ -224,20 +280,23 @@ func (b *batch) derivatives(streams []string, grads []trinity.TokenGrads) ([]saf
 
 // flat joins the derivatives by one stream. needed is false if all are 0.
 func (b *batch) flat(grads []trinity.TokenGrads, name string) (flat []float32, needed bool, err error) {
-	flat = make([]float32, b.tokens)
+	k, _ := b.width(name)
+	flat = make([]float32, b.tokens*k)
 	at := 0
-	for k, i := range b.sent {
+	for n, i := range b.sent {
 		v, x := gradOf(&grads[i], name), b.all[i]
-		for t := range int(b.lengths[k]) {
-			if v == nil || !x.Mask[t] || v[t] == 0 {
+		for t := range int(b.lengths[n]) {
+			if v == nil || !x.Mask[t] {
 				continue
 			}
-			if math.IsNaN(float64(v[t])) || math.IsInf(float64(v[t]), 0) {
-				return nil, false, fmt.Errorf("torch: the loss has a derivative that is not finite at token %d of experience %s", t, x.ID)
+			for c, d := range rowOf(x, v, t) {
+				if math.IsNaN(float64(d)) || math.IsInf(float64(d), 0) {
+					return nil, false, fmt.Errorf("torch: the loss has a derivative that is not finite at token %d of experience %s", t, x.ID)
+				}
+				flat[(at+t)*k+c], needed = d, needed || d != 0
 			}
-			flat[at+t], needed = v[t], true
 		}
-		at += int(b.lengths[k])
+		at += int(b.lengths[n])
 	}
 	return flat, needed, nil
 }

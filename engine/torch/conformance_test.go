@@ -9,6 +9,14 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
+// Tenants of one frozen model train adapters of their own, also of its head.
+func TestSharesABase(t *testing.T) {
+	p := realPlugin(t, map[string]any{"head_rows": 3})
+	spec := tiny("llama3_bias_tied")
+	spec.Train, spec.Place = true, here(t, 1)
+	trinitytest.Base(t, p, spec)
+}
+
 func TestIsAnEngine(t *testing.T) {
 	momentum, lora, critic, savedCritic := trained("llama"), trained("qwen2"), tiny("qwen2"), tiny("critic")
 	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9, Nesterov: true}
@@ -21,7 +29,9 @@ func TestIsAnEngine(t *testing.T) {
 	copies.Strategy = "ddp"
 	t.Run("ddp", func(t *testing.T) {
 		p := onRanks(t, 2)
-		trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: opened(t, p, copies)} })
+		trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained {
+			return trinitytest.Trained{Engine: opened(t, p, copies), Targets: true}
+		})
 	})
 	for _, ranks := range []int{1, 2} {
 		for name, spec := range map[string]engine.TrainerSpec{
@@ -31,7 +41,7 @@ func TestIsAnEngine(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				p := onRanks(t, ranks)
 				trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained {
-					return trinitytest.Trained{Engine: opened(t, p, spec), Value: spec.Head == engine.ValueHead}
+					return trinitytest.Trained{Engine: opened(t, p, spec), Value: spec.Head == engine.ValueHead, Targets: true}
 				})
 			})
 		}

@@ -35,10 +35,12 @@ type workerModel struct {
 	release func() error // ends the worker if this is its last engine
 	spec    engine.TrainerSpec
 	cfg     *model.Config
-	name    string // of the model in the worker
+	name    string   // of the model in the worker
+	tag     *loraTag // what a state has of the adapter
+	base    string   // the frozen model of the worker whose adapter it trains; "" if it has its own
 
-	mu           sync.Mutex
-	frozen       string // the model that holds the reference weights; "" if there is none or an adapter is trained
+	mu           *sync.Mutex // tenants of a base have the same
+	frozen       string      // the model that holds the reference weights; "" if there is none or an adapter is trained
 	teachers     map[string]*workerModel
 	closed       bool
 	steps        int64 // optimizer steps done
@@ -57,20 +59,20 @@ var errClosed = errors.New("torch: the engine is closed")
 // load makes the worker load the model, and the frozen reference beside it.
 func (e *workerModel) load(ctx context.Context) error {
 	a := e.args
-	dir := filepath.Join(e.worker.dir, e.name)
-	f, err := prepare(dir, e.spec)
+	of := ""
+	if e.base != "" {
+		of = filepath.Join(e.worker.dir, e.base)
+	}
+	f, err := prepare(filepath.Join(e.worker.dir, e.name), of, e.spec)
 	if err != nil {
 		return err
 	}
-	e.cfg = f.cfg
+	e.cfg, e.tag = f.cfg, f.tag
 	path, err := filepath.Abs(f.model)
 	if err != nil {
 		return err
 	}
-	both := map[string]any{"path": path, "chunk": a.HeadRows, "strategy": strategyOf(e.spec)}
-	if n := tensorOf(e.spec); n > 1 {
-		both["tensor"] = n
-	}
+	both := e.common(path)
 	spec, frozen := maps.Clone(both), maps.Clone(both)
 	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
 	spec["head"], spec["lora"], spec["param_offload"] = e.spec.Head, f.lora, e.spec.ParamOffload
@@ -83,10 +85,10 @@ func (e *workerModel) load(ctx context.Context) error {
 		spec["optimizer"] = map[string]any{"type": optimizerOf(o), "momentum": o.Momentum, "nesterov": o.Nesterov}
 		spec["optimizer_offload"] = e.spec.OptimizerOffload
 		frozen["compute"] = spec["compute"]
-		spec["recompute"] = e.spec.Recompute
-		if a.Recompute {
-			spec["recompute"] = f.cfg.NumLayers
-		}
+		spec["recompute"] = e.recomputed(f.cfg)
+	}
+	if e.base != "" {
+		spec["base"] = e.base
 	}
 	if err := e.open(ctx, e.name, message{f.head, map[string]any{"spec": spec}}); err != nil {
 		return err
@@ -96,6 +98,40 @@ func (e *workerModel) load(ctx context.Context) error {
 		return e.open(ctx, e.frozen, message{nil, map[string]any{"spec": frozen}})
 	}
 	return nil
+}
+
+// loadBase makes the worker load the model whose adapters others train.
+func (e *workerModel) loadBase(ctx context.Context) error {
+	spec := e.spec
+	spec.LoRA = nil
+	f, err := prepare(filepath.Join(e.worker.dir, e.name), "", spec)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(f.model)
+	if err != nil {
+		return err
+	}
+	all := e.common(path)
+	all["compute"], all["recompute"] = e.worker.compute(e.args), e.recomputed(f.cfg)
+	return e.open(ctx, e.name, message{nil, map[string]any{"spec": all}})
+}
+
+// common is what the worker is told of all models.
+func (e *workerModel) common(path string) map[string]any {
+	all := map[string]any{"path": path, "chunk": e.args.HeadRows, "strategy": strategyOf(e.spec)}
+	if n := tensorOf(e.spec); n > 1 {
+		all["tensor"] = n
+	}
+	return all
+}
+
+// recomputed is how many layers compute their activations again.
+func (e *workerModel) recomputed(cfg *model.Config) int {
+	if e.args.Recompute {
+		return cfg.NumLayers
+	}
+	return e.spec.Recompute
 }
 
 // strategyOf returns the worker's name of the strategy. fsdp is upstream's name of an older one.
@@ -181,12 +217,12 @@ func (e *workerModel) check(xs []*trinity.Experience) error {
 		if err := x.Check(); err != nil {
 			return fmt.Errorf("torch: %w", err)
 		}
-		if x.Targets != nil {
-			return fmt.Errorf("torch: experience %s has targets in place of its tokens, which this engine does not compute", x.ID)
-		}
-		for t, token := range x.Tokens {
-			if token < 0 || int(token) >= e.cfg.VocabSize {
-				return fmt.Errorf("torch: experience %s: token %d at position %d is outside the vocabulary of %d", x.ID, token, t, e.cfg.VocabSize)
+		for _, tokens := range [][]int32{x.Tokens, x.Targets} {
+			for t, token := range tokens {
+				if token < 0 || int(token) >= e.cfg.VocabSize {
+					return fmt.Errorf("torch: experience %s: token %d at position %d is outside the vocabulary of %d", x.ID, token,
+						t*len(x.Tokens)/len(tokens), e.cfg.VocabSize)
+				}
 			}
 		}
 	}
@@ -249,7 +285,7 @@ func (e *workerModel) score(ctx context.Context, name string, b *trinity.Batch, 
 	}
 	var all []trinity.TokenStats
 	for _, piece := range e.Cut(b.Experiences, 1) {
-		stats, _, _, err := e.forward(ctx, name, newBatch(piece, e.rows()), want, map[string]any{"reference": reference})
+		stats, _, _, err := e.forward(ctx, name, e.newBatch(piece), want, map[string]any{"reference": reference})
 		if err != nil {
 			return nil, err
 		}

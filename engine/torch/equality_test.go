@@ -22,7 +22,7 @@ import (
 // Both engines are given the same model, batch and loss here.
 
 // randomBatch has sequences of several temperatures: two with one prompt, some with holes in their
-// masks, and one without trained tokens.
+// masks, one without trained tokens, and two with targets in place of their tokens: three a token, and one.
 func randomBatch(vocabulary int) *trinity.Batch {
 	r := rand.New(rand.NewPCG(1, 2))
 	var xs []*trinity.Experience
@@ -37,10 +37,17 @@ func randomBatch(vocabulary int) *trinity.Batch {
 	}
 	copy(xs[1].Tokens[:8], xs[0].Tokens)
 	xs[3].Mask[1] = true
+	for i, k := range map[int]int{0: 3, 4: 1} {
+		r := rand.New(rand.NewPCG(3, uint64(i)))
+		for range k * len(xs[i].Tokens) {
+			xs[i].Targets = append(xs[i].Targets, int32(r.IntN(vocabulary)))
+		}
+	}
 	return &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}
 }
 
-// mixed is a loss that depends on each stream: Σ a·logprob + r·entropy + a·r·divergence.
+// mixed is a loss that depends on each stream: Σ a·logprob + r·entropy + a·r·divergence. Of several targets of a token, the
+// first has the weight a, and each further one half of it less.
 type mixed struct{ streams trinity.Streams }
 
 func (m mixed) Streams() trinity.Streams { return m.streams }
@@ -53,7 +60,7 @@ func (m mixed) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.Token
 		if m.streams.Value {
 			g.Value = make([]float32, n)
 		} else {
-			g.Logprob = make([]float32, n)
+			g.Logprob = make([]float32, numbersOf(x, "logprob"))
 		}
 		if m.streams.Entropy {
 			g.Entropy = make([]float32, n)
@@ -68,12 +75,20 @@ func (m mixed) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.Token
 			for _, s := range []struct {
 				grad, now []float32
 				by        float32
-			}{{g.Logprob, now[i].Logprob, x.Advantages[t]}, {g.Value, now[i].Value, x.Advantages[t]}, {g.Entropy, now[i].Entropy, x.Returns[t]},
+			}{{g.Value, now[i].Value, x.Advantages[t]}, {g.Entropy, now[i].Entropy, x.Returns[t]},
 				{g.Divergence, now[i].Divergence, x.Advantages[t] * x.Returns[t]}} {
 				if s.grad != nil {
 					s.grad[t] = s.by
 					sum += float64(s.by * s.now[t])
 				}
+			}
+			if g.Logprob == nil {
+				continue
+			}
+			for k, v := range rowOf(x, now[i].Logprob, t) {
+				by := x.Advantages[t] * (1 - float32(k)/2)
+				rowOf(x, g.Logprob, t)[k] = by
+				sum += float64(by * v)
 			}
 		}
 	}

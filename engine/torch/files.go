@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
@@ -17,6 +18,7 @@ type files struct {
 	lora  string              // PEFT directory; "" without an adapter
 	head  []safetensors.Entry // of a critic or a reward model
 	cfg   *model.Config
+	tag   *loraTag
 }
 
 // heads are the forms in which transformers has a critic and a reward model.
@@ -25,8 +27,9 @@ var heads = map[string]model.Head{
 }
 
 // prepare returns the model's files. It writes those that do not exist in the form that transformers
-// reads: random weights, a GGUF file, a new adapter.
-func prepare(dir string, spec engine.TrainerSpec) (f files, err error) {
+// reads: random weights, a GGUF file, a new adapter. base is the directory for which those of the frozen model were
+// written; "" if they were not.
+func prepare(dir, base string, spec engine.TrainerSpec) (f files, err error) {
 	m, written, err := openFile(spec)
 	if err != nil {
 		return f, err
@@ -40,14 +43,18 @@ func prepare(dir string, spec engine.TrainerSpec) (f files, err error) {
 	}
 	f = files{model: spec.ModelPath, cfg: m.Config}
 	if written {
-		f.model = filepath.Join(dir, "model")
-		if err := model.WriteDir(f.model, m.Config, m, f32); err != nil {
+		f.model = filepath.Join(cmp.Or(base, dir), "model")
+		if base == "" {
+			err = model.WriteDir(f.model, m.Config, m, f32)
+		}
+		if err != nil {
 			return f, err
 		}
 	}
 	if spec.LoRA != nil {
 		f.lora = filepath.Join(dir, "adapter")
-		return f, writeAdapter(f.lora, m.Config, spec)
+		f.tag, err = writeAdapter(f.lora, m.Config, spec)
+		return f, err
 	}
 	head, headed := heads[spec.Head]
 	if !headed {
@@ -76,33 +83,64 @@ func openFile(spec engine.TrainerSpec) (m *model.Model, written bool, err error)
 	return m, err == nil && m.Dir() == "", err
 }
 
-// writeAdapter writes the adapter from which training starts.
-func writeAdapter(dir string, cfg *model.Config, spec engine.TrainerSpec) error {
+// writeAdapter writes the adapter from which training starts, and returns what it is.
+func writeAdapter(dir string, cfg *model.Config, spec engine.TrainerSpec) (*loraTag, error) {
 	lora := model.NewLoRA(spec.LoRA)
 	base := cmp.Or(spec.LoRA.BaseModelName, spec.ModelPath)
 	if spec.LoRA.Path == "" {
 		lora.BaseModel = base
 		if err := lora.CheckExcluded(cfg); err != nil {
-			return fmt.Errorf("torch: lora: %w", err)
+			return nil, fmt.Errorf("torch: lora: %w", err)
 		}
 		source, err := lora.New(cfg, spec.Seed)
 		if err != nil {
-			return fmt.Errorf("torch: lora: %w", err)
+			return nil, fmt.Errorf("torch: lora: %w", err)
 		}
-		return model.WriteAdapter(dir, cfg, &lora, source)
+		return tagOf(&lora), model.WriteAdapter(dir, cfg, &lora, source)
 	}
 	file, err := model.OpenAdapter(spec.LoRA.Path, cfg)
 	if err != nil {
-		return fmt.Errorf("torch: %w", err)
+		return nil, fmt.Errorf("torch: %w", err)
 	}
 	defer file.Close()
 	if file.Dropout != 0 {
-		return fmt.Errorf("torch: adapter %s was trained with lora_dropout %v, which this engine does not support: "+
+		return nil, fmt.Errorf("torch: adapter %s was trained with lora_dropout %v, which this engine does not support: "+
 			"set it to 0 in adapter_config.json to train the adapter without dropout", spec.LoRA.Path, file.Dropout)
 	}
 	lora = file.LoRA
 	lora.BaseModel = base
-	return model.WriteAdapter(dir, cfg, &lora, file)
+	return tagOf(&lora), model.WriteAdapter(dir, cfg, &lora, file)
+}
+
+// loraTag is what a state has of an adapter: nothing of where its weights came from.
+type loraTag struct {
+	LoraRank       int
+	LoraAlpha      float64
+	UseRslora      bool
+	TargetModules  []string
+	ExcludeModules []string
+}
+
+func tagOf(l *model.LoRA) *loraTag {
+	return &loraTag{l.Rank, l.Alpha, l.RSLoRA, l.TargetModules, l.ExcludeModules}
+}
+
+func (t *loraTag) lora() *model.LoRA {
+	return &model.LoRA{
+		Rank: t.LoraRank, Alpha: t.LoraAlpha, RSLoRA: t.UseRslora, TargetModules: t.TargetModules, ExcludeModules: t.ExcludeModules,
+	}
+}
+
+// equal reports whether two runs adapt the same modules of a model alike, or both none. The file of an adapter may name
+// modules that its run called [model.AllLinear].
+func (t *loraTag) equal(cfg *model.Config, other *loraTag) bool {
+	if t == nil || other == nil {
+		return t == other
+	}
+	x, y := t.lora(), other.lora()
+	own, err := x.Tensors(cfg)
+	its, err2 := y.Tensors(cfg)
+	return x.Rank == y.Rank && x.Scale() == y.Scale() && err == nil && err2 == nil && reflect.DeepEqual(own, its)
 }
 
 // headOf returns the tensors of a head that gives one number.

@@ -87,33 +87,55 @@ func (f *footprint) plan() ([]engine.MemoryPart, error) {
 	all := f.cfg.Parameters()
 	policy := f.spec.Train && f.spec.Head != engine.ValueHead
 	if policy {
-		f.addHost("worker", pythonBytes+(f.here-1)*(pythonBytes-sharedBytes), "Python, PyTorch and transformers, ranks: %d", f.here)
-		if f.onGPU() {
-			f.add("context", contextBytes, "CUDA")
-		}
+		f.process()
 	}
-	f.loading(all)
-	trained, weights := all, int64(4)
-	if !f.spec.Train {
-		trained, weights = 0, f.frozenBytes()
-	}
-	f.add("weights", weights*all/f.shards, "%d bytes a parameter%s", weights, f.sharded())
-	if f.spec.LoRA != nil {
-		var err error
-		if trained, err = adapterParameters(f.cfg, f.spec.LoRA); err != nil {
+	f.weights()
+	switch {
+	case f.spec.LoRA != nil:
+		if err := f.adapter(); err != nil {
 			return nil, err
 		}
-		f.add("adapter", 4*trained/f.shards, "float32%s", f.sharded())
-	} else if f.spec.Reference {
+	case f.spec.Reference:
 		f.add("reference weights", f.frozenBytes()*all/f.shards, "%d bytes a parameter%s", f.frozenBytes(), f.sharded())
-	}
-	if f.spec.Train {
-		f.optimizer(trained / f.shards)
+		fallthrough
+	case f.spec.Train:
+		f.optimizer(all / f.shards)
 	}
 	if policy {
 		f.step()
 	}
 	return f.parts, nil
+}
+
+// process adds what the ranks of a worker take before they load anything.
+func (f *footprint) process() {
+	f.addHost("worker", pythonBytes+(f.here-1)*(pythonBytes-sharedBytes), "Python, PyTorch and transformers, ranks: %d", f.here)
+	if f.onGPU() {
+		f.add("context", contextBytes, "CUDA")
+	}
+}
+
+// weights adds what a model takes.
+func (f *footprint) weights() {
+	all, bytes := f.cfg.Parameters(), int64(4)
+	f.loading(all)
+	if !f.spec.Train {
+		bytes = f.frozenBytes()
+	}
+	f.add("weights", bytes*all/f.shards, "%d bytes a parameter%s", bytes, f.sharded())
+}
+
+// adapter adds what an adapter takes, and its optimizer.
+func (f *footprint) adapter() error {
+	trained, err := adapterParameters(f.cfg, f.spec.LoRA)
+	if err != nil {
+		return err
+	}
+	f.add("adapter", 4*trained/f.shards, "float32%s", f.sharded())
+	if f.spec.Train {
+		f.optimizer(trained / f.shards)
+	}
+	return nil
 }
 
 // loading adds what reading a model takes: each rank reads all of it. A rank that does not shard on

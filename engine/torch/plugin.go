@@ -70,7 +70,9 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engi
 	}
 	p.open++
 	p.named++
-	e := &workerModel{worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, args: &p.args, release: p.release}
+	e := &workerModel{
+		worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, args: &p.args, mu: new(sync.Mutex), release: p.release,
+	}
 	if err := e.load(ctx); err != nil {
 		return nil, errors.Join(err, e.drop(), p.giveBack())
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -23,13 +22,13 @@ type version struct {
 
 // state is the file beside the tensors of a saved state.
 type state struct {
-	Engine    string           `json:"engine"` // torch
-	Format    int              `json:"format"`
-	Steps     int64            `json:"optimizer_steps"`
-	Behind    bool             `json:"published_weights_differ"` // the state has the weights of the version
-	Gradient  bool             `json:"gradient,omitempty"`       // the state has a gradient that no step has used
-	Optimizer string           `json:"optimizer"`
-	LoRA      *engine.LoRASpec `json:"lora,omitempty"`
+	Engine    string   `json:"engine"` // torch
+	Format    int      `json:"format"`
+	Steps     int64    `json:"optimizer_steps"`
+	Behind    bool     `json:"published_weights_differ"` // the state has the weights of the version
+	Gradient  bool     `json:"gradient,omitempty"`       // the state has a gradient that no step has used
+	Optimizer string   `json:"optimizer"`
+	LoRA      *loraTag `json:"lora,omitempty"`
 	version
 }
 
@@ -159,7 +158,7 @@ func (e *workerModel) SaveState(ctx context.Context, dir string) error {
 	}
 	text, err := json.MarshalIndent(state{
 		Engine: engineName, Format: stateFormat, Steps: e.steps, Behind: behind, Gradient: e.accumulating,
-		Optimizer: e.optimizer(), LoRA: e.spec.LoRA, version: e.version,
+		Optimizer: e.optimizer(), LoRA: e.tag, version: e.version,
 	}, "", "  ")
 	if err == nil {
 		err = durable.WriteFile(filepath.Join(dir, stateName), append(text, '\n'))
@@ -220,7 +219,7 @@ func (e *workerModel) readState(dir string) (s state, err error) {
 	case s.Optimizer != e.optimizer():
 		return s, fmt.Errorf("torch: %s is of a run with optimizer %s; this engine has %s: resume the run with its own", path, s.Optimizer,
 			e.optimizer())
-	case !reflect.DeepEqual(s.LoRA, e.spec.LoRA):
+	case !s.LoRA.equal(e.cfg, e.tag):
 		return s, fmt.Errorf("torch: %s is of a run with another LoRA: resume the run with its own", path)
 	}
 	return s, nil

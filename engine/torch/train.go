@@ -32,7 +32,7 @@ func (e *workerModel) ForwardBackward(ctx context.Context, b *trinity.Batch, los
 	if err := e.check(b.Experiences); err != nil {
 		return nil, err
 	}
-	packed := newBatch(b.Experiences, e.rows())
+	packed := e.newBatch(b.Experiences)
 	stats, streams, answer, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})
 	if err != nil {
 		return nil, err

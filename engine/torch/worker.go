@@ -223,10 +223,26 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 		return reply{}, errors.New(status.Message)
 	}
 	cancelled := caller.Err() != nil
-	if w.broken = w.why(ctx, err); !cancelled && !lacksMemory(err) {
-		w.broken = &trinity.LostError{Err: w.broken}
+	err = w.why(ctx, err)
+	if w.broken = err; !cancelled {
+		w.broken = &trinity.LostError{Err: err}
+	}
+	if lacksMemory(err) { // a new worker would have no room either
+		return reply{}, err
 	}
 	return reply{}, w.broken
+}
+
+// hasEnded reports whether the worker takes no more requests.
+func (w *worker) hasEnded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.gone:
+		return true
+	default:
+		return w.broken != nil
+	}
 }
 
 // ended says why the worker has ended.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestOtherProtocol(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := answering(t, func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write(body) })
-	if err := w.greet(t.Context()); err == nil || !strings.Contains(err.Error(), "speaks protocol 7, this program 2") {
+	if err := w.greet(t.Context()); err == nil || !strings.Contains(err.Error(), "speaks protocol 7, this program 3") {
 		t.Error(err)
 	}
 }
@@ -193,7 +194,7 @@ func TestModelsThatAreRefused(t *testing.T) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}
-	if _, err := prepare(t.TempDir(), headed); err == nil || !strings.Contains(err.Error(), "no log-probabilities") {
+	if _, err := prepare(t.TempDir(), "", headed); err == nil || !strings.Contains(err.Error(), "no log-probabilities") {
 		t.Errorf("a critic as a policy: %v", err)
 	}
 }
@@ -246,7 +247,7 @@ func TestFailureNamesTheDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, stateName), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := &workerModel{worker: w, name: "m", spec: trained("llama")}
+	e := &workerModel{worker: w, name: "m", spec: trained("llama"), mu: new(sync.Mutex)}
 	for verb, do := range map[string]func(context.Context, string) error{"load": e.LoadState, "save": e.SaveModel} {
 		if err := do(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v; want an error that names %s", verb, err, dir)

@@ -16,7 +16,7 @@ import (
 )
 
 func serviceCommand() *cobra.Command {
-	var models []string
+	var models, trainerArgs []string
 	o := service.Options{}
 	cmd := &cobra.Command{
 		Use:   "service --dir DIR --model NAME=PATH",
@@ -37,6 +37,10 @@ func serviceCommand() *cobra.Command {
 			case o.Token != "" && !strings.HasPrefix(o.Token, "tml-"):
 				return errors.New("TRINITY_TOKEN must begin with tml-: the SDK of Tinker sends no other key")
 			}
+			var err error
+			if o.TrainerArgs, err = service.Arguments(trainerArgs); err != nil {
+				return fmt.Errorf("--trainer-arg %w", err)
+			}
 			for _, given := range models {
 				name, path, ok := strings.Cut(given, "=")
 				if !ok {
@@ -56,6 +60,8 @@ func serviceCommand() *cobra.Command {
 	cmd.Flags().StringArrayVarP(&models, "model", "m", nil, "model: NAME=PATH, where clients call it NAME, or a hub name; may be repeated")
 	cmd.Flags().StringVar(&o.Dir, "dir", "service", "directory of checkpoints, and of what a restart needs")
 	cmd.Flags().StringVar(&o.Trainer, "trainer", registry.Trainers.Auto[0], "engine that trains")
+	cmd.Flags().StringArrayVar(&trainerArgs, "trainer-arg", nil,
+		"argument of --trainer, KEY=VALUE, such as python=PATH for torch (trinity explain torch); may be repeated")
 	cmd.Flags().StringVar(&o.Sampler, "sampler", registry.Samplers.Auto[0], "engine that samples")
 	cmd.Flags().StringVar(&o.Address, "addr", "127.0.0.1:8000",
 		"address; for one that other machines can reach, clients need keys: trinity keys, or TRINITY_TOKEN")

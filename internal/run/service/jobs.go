@@ -29,7 +29,8 @@ func openJobs(o *Options, serving func() *tinker.Server) (*finetune.Server, erro
 		Asker: func(owner, name string, used func(int)) (trinity.Asker, error) {
 			return serving().Words().Asker(owner, name, used)
 		},
-		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, Sampler: o.Sampler, Program: self,
+		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, TrainerArgs: o.TrainerArgs, Sampler: o.Sampler,
+		Program: self,
 		Owner: tinker.Owner, Say: o.Say,
 		Disk: func(owner string) (limit int64) {
 			keys, err := tinker.ReadKeys(o.Dir)

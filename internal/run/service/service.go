@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -32,6 +33,7 @@ type Options struct {
 	Dir              string // of checkpoints, and of what a service needs to go on after its end
 	Models           []Model
 	Trainer, Sampler string // plug-ins
+	TrainerArgs      map[string]any
 	Address, Token   string
 	MaxLen           int // tokens of a sequence; 0 is the model's length, at most usualLength
 	Alpha            int // lora_alpha of new adapters
@@ -156,7 +158,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	trainers, err := registry.Trainers.Build(o.Trainer)
+	trainers, err := registry.Trainers.Build(o.Trainer, o.TrainerArgs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,8 +176,13 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
+	place, err := placeOf(o, m)
+	if err != nil {
+		return nil, nil, err
+	}
 	adapters, training, err := newAdapters(ctx, trainers, engine.TrainerSpec{
 		ModelPath: m.Path, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
+		Place: place, Dir: filepath.Join(o.Dir, "programs", fileName(m)), Say: o.Say,
 	})
 	if err != nil {
 		return nil, nil, err

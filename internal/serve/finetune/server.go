@@ -36,6 +36,8 @@ type Options struct {
 	Trainer string // plug-ins that train and sample
 	Sampler string
 	Program string // this program
+	// TrainerArgs are the arguments of the trainer.
+	TrainerArgs map[string]any
 	Owner   func(context.Context) string
 	// Disk returns how many bytes the files and jobs of an owner may have; 0 is no limit.
 	Disk func(owner string) int64

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
@@ -200,15 +201,21 @@ func (m *model) loop(ctx context.Context, s *Server) error {
 
 // run runs a request, and gives the client its result. It is an error if the model cannot come into memory, or ctx ends.
 func (m *model) run(ctx context.Context, s *Server, j *job) error {
-	if err := m.enter(ctx, s); err != nil {
+	result, entered, err := m.try(ctx, s, j)
+	if errors.As(err, new(*trinity.LostError)) && ctx.Err() == nil {
+		s.opts.Say(fmt.Sprintf("%s: its trainer is lost, and what it has done since its last state is repeated in a new one: %v", m.id, err))
+		if err := m.close(); err != nil {
+			s.opts.Say(fmt.Sprintf("%s: %v", m.id, err))
+		}
+		result, entered, err = m.try(ctx, s, j)
+	}
+	switch {
+	case !entered:
 		if ctx.Err() == nil && !errors.As(err, new(*noRoom)) {
 			s.lose(m.session, m.id, err)
 		}
 		return err
-	}
-	m.stays = false
-	result, err := j.call.run(ctx, m)
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	result = outcome(result, err)
@@ -227,6 +234,16 @@ func (m *model) run(ctx context.Context, s *Server, j *job) error {
 		j.f.finish(result, nil)
 	}
 	return nil
+}
+
+// try brings the model into memory, unless it is there, and runs a request.
+func (m *model) try(ctx context.Context, s *Server, j *job) (result any, entered bool, err error) {
+	if err := m.enter(ctx, s); err != nil {
+		return nil, false, err
+	}
+	m.stays = false
+	result, err = j.call.run(ctx, m)
+	return result, true, err
 }
 
 // unused returns when the model is to leave memory; nil if it is out, or stays.

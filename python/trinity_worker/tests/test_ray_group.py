@@ -40,7 +40,8 @@ def test_driver(tmp_path: pathlib.Path) -> None:
 def test_driver_without_its_program(tmp_path: pathlib.Path) -> None:
     ran = drive(tmp_path, ["no-such-trinity", "run"])
     assert ran.returncode == 1
-    assert ran.stderr.splitlines() == [
+    want = (
         "no-such-trinity is not on the head node: put it on the PATH of its Ray, "
         "or set cluster.launcher_args.program to its path there"
-    ]
+    )
+    assert ran.stderr.splitlines() == [want]

@@ -128,6 +128,13 @@ def test_streams_steps_and_resume(worker, models, tmp_path) -> None:
         assert np.abs(out[name] - values.numpy() * mask).max() < 2e-5, name
     assert (out["discriminator"][~mask] == 0).all()
 
+    targets = np.random.default_rng(1).integers(0, VOCABULARY, (len(mask), 3)).astype(np.int32)
+    targets[::2, 2] = -1
+    got = worker.call("/v1/models/student/forward", b | {"targets": targets}, {"streams": ["entropy", "logprob"]})[0]
+    chosen = q.gather(1, torch.from_numpy(targets.clip(0).astype(np.int64))).numpy()
+    assert np.abs(got["logprob"] - chosen * ((targets >= 0) & mask[:, None])).max() < 2e-5
+    assert (got["entropy"] == out["entropy"]).all()
+
     held, derivatives = (
         {"streams": ["logprob"], "hold": True},
         {"d_logprob": np.where(mask, -0.1, 0).astype(np.float32)},
@@ -245,7 +252,7 @@ def test_model_that_transformers_does_not_load_is_refused(worker, models, tmp_pa
 
 def test_status(worker) -> None:
     status = worker.call("/v1", method="GET", step=0)[1]
-    assert (status["protocol"], status["ranks"], status["busy"]) == (2, worker.ranks, {})
+    assert (status["protocol"], status["ranks"], status["busy"]) == (3, worker.ranks, {})
 
 
 def test_bad_requests_change_nothing(worker, models, tmp_path) -> None:

@@ -4,7 +4,7 @@ It has no loop, no loss and no algorithm: the driver sends the derivatives of it
 described in docs/develop/worker.md.
 """
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 def mismatch(driver: str) -> str:

@@ -16,7 +16,7 @@ from .wire import Arrays, BadRequest
 MAX_CHUNK = 1 << 20
 
 
-def spec_of(meta: dict[str, Any], arrays: Arrays, world: int) -> Spec:
+def spec_of(meta: dict[str, Any], arrays: Arrays, world: int, models: dict[str, Model]) -> Spec:
     """Returns the spec of a model to open."""
     given = meta.get("spec")
     known = {f.name for f in fields(Spec)}
@@ -43,11 +43,29 @@ def spec_of(meta: dict[str, Any], arrays: Arrays, world: int) -> Spec:
         raise BadRequest("a critic or a reward model has no adapter: all its weights are trained")
     if spec.head and "score.weight" not in arrays:
         raise BadRequest("a critic or a reward model needs the array score.weight")
+    if spec.base:
+        check_base(spec, world, models)
     check_sight(spec, meta)
     vocabulary = check_config(spec.path)
     if vocabulary % spec.tensor:
         raise BadRequest(f"{spec.tensor} neighbours cannot divide a vocabulary of {vocabulary} equally")
     return spec
+
+
+def check_base(spec: Spec, world: int, models: dict[str, Model]) -> None:
+    """Requires that an adapter can share the weights of another model."""
+    base = models.get(spec.base)
+    if world > 1 or not spec.lora or not spec.train:
+        raise BadRequest("base is for the adapters that one rank trains")
+    if base is None or base.spec.train or base.spec.head or base.spec.dtype != "float32":
+        raise BadRequest(f"base {spec.base!r} is no open model with frozen weights in float32")
+    for key in ("path", "compute", "recompute"):
+        if getattr(base.spec, key) != getattr(spec, key):
+            raise BadRequest(f"base {spec.base!r} has another {key}")
+    if spec.recompute and spec.compute != base.spec.dtype:
+        raise BadRequest(
+            "adapters of one base compute no activations again in bfloat16: leave recompute out, or compute in float32"
+        )
 
 
 def check_sight(spec: Spec, meta: dict[str, Any]) -> None:
@@ -68,15 +86,23 @@ def check_sight(spec: Spec, meta: dict[str, Any]) -> None:
         raise BadRequest(f"{here} sees another directory than the driver's: {witness['file']} is not the driver's file")
 
 
-def _array(arrays: Arrays, name: str, dtype: type, length: int | None = None) -> np.ndarray:
+def _array(arrays: Arrays, name: str, dtype: type, length: int | None = None, dimensions: int = 1) -> np.ndarray:
     array = arrays.get(name)
     if array is None:
         raise BadRequest(f"array {name!r} is missing")
-    if array.dtype != dtype or array.ndim != 1:
-        raise BadRequest(f"array {name!r} is {array.dtype} of {array.ndim} dimensions; expected {np.dtype(dtype)} of 1")
+    if array.dtype != dtype or array.ndim != dimensions:
+        raise BadRequest(
+            f"array {name!r} is {array.dtype} of {array.ndim} dimensions; expected {np.dtype(dtype)} of {dimensions}"
+        )
     if length is not None and len(array) != length:
         raise BadRequest(f"array {name!r} has {len(array)} entries; expected {length}")
     return array
+
+
+def shapes_of(arrays: Arrays) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of the log-probabilities of a forward request, and that of its other streams."""
+    one = arrays["tokens"].shape
+    return {"logprob": arrays["targets"].shape if "targets" in arrays else one, "other": one}
 
 
 def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: dict[str, Model]) -> None:
@@ -90,6 +116,12 @@ def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: di
     vocabulary = model.network.inner.config.vocab_size
     if tokens.min() < 0 or tokens.max() >= vocabulary:
         raise BadRequest(f"tokens are outside the vocabulary of {vocabulary}")
+    if "targets" in arrays:
+        targets = _array(arrays, "targets", np.int32, len(tokens), dimensions=2)
+        if model.spec.head:
+            raise BadRequest("a critic or a reward model has no log-probabilities of targets")
+        if not targets.shape[1] or targets.max() >= vocabulary:
+            raise BadRequest(f"targets are none, or outside the vocabulary of {vocabulary}; one below 0 is none")
     ranks = _array(arrays, "rank", np.int32, n)
     if ranks.min() < 0 or ranks.max() >= model.rows:
         raise BadRequest(f"rank must be 0 to {model.rows - 1}")
@@ -127,7 +159,7 @@ def check_divergence(model: Model, arrays: Arrays, meta: dict[str, Any], models:
         raise BadRequest(f"teacher must be 0 to {len(names) - 1}")
 
 
-def check_backward(model: Model, arrays: Arrays, meta: dict[str, Any], tokens: int) -> None:
+def check_backward(model: Model, arrays: Arrays, meta: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:
     if model.held is None:
         raise BadRequest("no graph is held: send forward with hold before")
     if model.network.aux_loss and not (isinstance(meta.get("whole_tokens"), int) and meta["whole_tokens"] > 0):
@@ -136,7 +168,10 @@ def check_backward(model: Model, arrays: Arrays, meta: dict[str, Any], tokens: i
         stream = name.removeprefix("d_")
         if name == stream or stream not in model.streams or stream == "discriminator":
             raise BadRequest(f"array {name!r} is the derivative by no stream of this model")
-        _array(arrays, name, np.float32, tokens)
+        shape = shapes.get(stream, shapes["other"])
+        _array(arrays, name, np.float32, shape[0], dimensions=len(shape))
+        if array.shape != shape:
+            raise BadRequest(f"array {name!r} has the shape {list(array.shape)}; expected {list(shape)}")
         finite = np.isfinite(array)
         if not finite.all():
             raise BadRequest(f"array {name!r} has an entry that is not finite at {int(np.argmin(finite))}")

@@ -32,7 +32,7 @@ class Group:
         self.layout = layout
         self.rank, self.world = layout.rank, layout.world
         self.models: dict[str, Model] = {}
-        self.tokens: dict[str, int] = {}  # by model: of the batch whose graph is held
+        self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # by model: of the streams whose graph is held
         self.held: dict[str, int] = {}  # by model: micro-batches since the last step
         self.progress = Progress(self.rank, self.world)
 
@@ -86,15 +86,15 @@ class Group:
         if verb == "open":
             if name in self.models:
                 raise BadRequest(f"model {name!r} is open already")
-            return {"spec": asdict(check.spec_of(meta, arrays, self.world)), "witness": meta["witness"]}
+            return {"spec": asdict(check.spec_of(meta, arrays, self.world, self.models)), "witness": meta["witness"]}
         model = self.models.get(name)
         if model is None:
             raise BadRequest(f"no model is called {name!r}; open are: {', '.join(self.models) or 'none'}")
         if verb == "forward":
             check.check_forward(model, arrays, meta, self.models)
-            self.tokens[name] = len(arrays["tokens"])
+            self.shapes[name] = check.shapes_of(arrays)
         elif verb == "backward":
-            check.check_backward(model, arrays, meta, self.tokens.get(name, 0))
+            check.check_backward(model, arrays, meta, self.shapes.get(name, {}))
         elif verb == "step":
             return check.check_step(model, meta)
         elif verb == "discard" and not model.spec.train:
@@ -160,7 +160,7 @@ class Group:
             if self.rank == 0:
                 raise BadRequest("; ".join(blind))
             return {}, {}
-        model = Model(spec, arrays, self.layout)
+        model = Model(spec, arrays, self.layout, self.models.get(spec.base))
         self.models[name] = model
         return {}, model.describe()
 

@@ -91,9 +91,9 @@ def _diverge_back(want: Want, v: Vocabulary, teacher: torch.Tensor, logp: torch.
 
 
 class Head(torch.autograd.Function):
-    """(h [M, D], w [V, D], ids [M]), w this rank's part v of the vocabulary → log-probability, entropy, discriminator, divergence: [M] each, nats, float32.
+    """(h [M, D], w [V, D], ids [M, K]), w this rank's part v of the vocabulary → log-probability [M, K], entropy, discriminator, divergence: [M] each, nats, float32.
 
-    low [M, r] and up [V, r] are those of an adapter of the head."""
+    An id below 0 is none: its log-probability is 0. low [M, r] and up [V, r] are those of an adapter of the head."""
 
     @staticmethod
     def forward(
@@ -107,15 +107,14 @@ class Head(torch.autograd.Function):
         up: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         rows, adapter = h.shape[0], Adapter(low, up)
-        logprob, entropy, discriminator, divergence = (
-            torch.zeros(rows, dtype=torch.float32, device=h.device) for _ in range(4)
-        )
+        entropy, discriminator, divergence = (torch.zeros(rows, dtype=torch.float32, device=h.device) for _ in range(3))
+        logprob = torch.zeros(ids.shape, dtype=torch.float32, device=h.device)
         for a in range(0, rows, want.chunk):
             b = min(a + want.chunk, rows)
             logp = v.log_softmax(_student(h, w, adapter, want, a, b))
             p = logp.exp()
             at, mine = v.places(ids[a:b])
-            logprob[a:b] = v.total(logp.gather(1, at)[:, 0].where(mine, 0))
+            logprob[a:b] = v.total(logp.gather(1, at).where(mine, 0))
             entropy[a:b] = v.total(-(p * logp).sum(-1))
             if want.discriminator:
                 discriminator[a:b] = v.total((p * p * (entropy[a:b, None] + logp)).sum(-1))
@@ -143,9 +142,10 @@ class Head(torch.autograd.Function):
             logp = v.log_softmax(_student(h, w, adapter, want, a, b))
             p = logp.exp()
             # d logprob/dz = onehot − p;  d entropy/dz = −p·(ln p + H)
-            dz = p * -(d_logprob[a:b, None] + d_entropy[a:b, None] * (logp + entropy[a:b, None]))
+            given = d_logprob[a:b].where(ids[a:b] >= 0, 0)
+            dz = p * -(given.sum(-1, keepdim=True) + d_entropy[a:b, None] * (logp + entropy[a:b, None]))
             at, mine = v.places(ids[a:b])
-            dz.scatter_add_(1, at, d_logprob[a:b].where(mine, 0)[:, None])
+            dz.scatter_add_(1, at, given.where(mine, 0))
             if want.divergence:
                 teacher = _teacher(want, a, b, v, h)
                 dz += d_divergence[a:b, None] * _diverge_back(want, v, teacher, logp)

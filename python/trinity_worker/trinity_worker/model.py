@@ -28,6 +28,7 @@ class Batch:
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
+        self.targets = arrays.get("targets", arrays["tokens"][:, None])  # [N, K]
         self.lengths = arrays["lengths"].astype(np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.scored = arrays["mask"].astype(bool)
@@ -52,7 +53,8 @@ class Batch:
         sequences = self.sequences(rank)
         if not len(self.places(rank)):
             one = torch.zeros(1, dtype=torch.long, device=device)
-            return Pack(one[None], one[None], (1,), torch.tensor([0, 1], dtype=torch.int32, device=device), one, one)
+            ends = torch.tensor([0, 1], dtype=torch.int32, device=device)
+            return Pack(one[None], one[None], (1,), ends, one, one.expand(1, self.targets.shape[1]))
         tokens = self.arrays["tokens"]
         flat = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.lengths[i]) for i in sequences])
         positions = np.concatenate([np.arange(self.lengths[i]) for i in sequences])
@@ -64,18 +66,18 @@ class Batch:
         lengths = tuple(int(self.lengths[i]) for i in sequences)
         ends = tensor(np.cumsum((0, *lengths))).int()
         ids, places = tensor(tokens[flat])[None], tensor(positions)[None]
-        return Pack(ids, places, lengths, ends, tensor(rows - 1), tensor(tokens[flat[rows]]))
+        return Pack(ids, places, lengths, ends, tensor(rows - 1), tensor(self.targets[flat[rows]]))
 
 
 class Model:
     """One model of the group. All ranks call each method with the same arguments."""
 
-    def __init__(self, spec: Spec, arrays: Arrays, layout: Layout) -> None:
+    def __init__(self, spec: Spec, arrays: Arrays, layout: Layout, base: "Model | None" = None) -> None:
         self.spec, self.layout, self.device, self.control = spec, layout, layout.device, layout.control
         self.rank, self.world = layout.rank, layout.world
         self.rows = layout.world // spec.tensor  # of sequences; neighbours compute the same one
         self.row, self.first = self.rank // spec.tensor, self.rank % spec.tensor == 0
-        self.network = Network(spec, arrays, layout)
+        self.network = Network(spec, arrays, layout, base.network if base else None)
         self.trained = self.network.trained() if spec.train else {}
         self.optimizer = self._new_optimizer() if spec.train else None
         self.held: tuple[np.ndarray, tuple[torch.Tensor, ...]] | None = None
@@ -132,8 +134,8 @@ class Model:
     def forward(
         self, arrays: Arrays, meta: dict[str, Any], teachers: dict[str, "Model"]
     ) -> tuple[Arrays, dict[str, Any]]:
-        """Returns the wanted streams [N] on rank 0; nothing elsewhere. With a load-balancing loss, a held graph comes
-        with its sum over the ranks, times the tokens of the step."""
+        """Returns the wanted streams [N] on rank 0, log-probabilities of targets [N, K]; nothing elsewhere. With a
+        load-balancing loss, a held graph comes with its sum over the ranks, times the tokens of the step."""
         batch, hold = Batch(arrays), bool(meta.get("hold"))
         self.held = None
         pack, places = batch.pack(self.row, self.device), batch.places(self.row)
@@ -144,9 +146,8 @@ class Model:
         else:
             outputs = self.network.score(pack, want, adapter=not meta.get("reference"))
         names = [s for s in self.streams if s in meta["streams"]]
-        mine = torch.zeros(len(names), len(places))
-        for i, name in enumerate(names):
-            mine[i] = outputs[self.streams.index(name)].detach()[: len(places)].float().cpu()
+        columns = [outputs[self.streams.index(name)].detach()[: len(places)].float().cpu() for name in names]
+        mine = torch.cat([c.reshape(len(places), c.shape[1:].numel()) for c in columns], 1)
         return self._collect(batch, names, mine), self._balance() if hold else {}
 
     def _balance(self) -> dict[str, Any]:
@@ -182,15 +183,20 @@ class Model:
             if mine.numel() and self.first:
                 dist.send(mine, 0, group=self.control)
             return {}
-        out = {name: np.zeros(len(batch.scored), np.float32) for name in names}
+        widths = [batch.targets.shape[1] if name == "logprob" else 1 for name in names]
+        flat = np.zeros((len(batch.scored), sum(widths)), np.float32)
         for row in range(self.rows):
             places = batch.places(row)
-            rows = mine if row == 0 else torch.empty(len(names), len(places))
+            rows = mine if row == 0 else torch.empty(len(places), sum(widths))
             if row and rows.numel():
                 dist.recv(rows, row * self.spec.tensor, group=self.control)
-            for i, name in enumerate(names):
-                out[name][places] = rows[i].numpy()
-        return out
+            flat[places] = rows.numpy()
+        parts = np.split(flat, np.cumsum(widths)[:-1], axis=1)
+        of_targets = "targets" in batch.arrays
+        return {
+            name: part if of_targets and name == "logprob" else part[:, 0]
+            for name, part in zip(names, parts, strict=True)
+        }
 
     def backward(self, arrays: Arrays, whole_tokens: int) -> None:
         """Adds the gradient, from the derivatives of the driver's loss by the streams of the held graph. whole_tokens are
@@ -207,7 +213,8 @@ class Model:
                 continue
             gradient = torch.zeros_like(output)
             if "d_" + name in arrays:
-                gradient[: len(places)] = torch.from_numpy(arrays["d_" + name][places]).to(self.device)
+                given = torch.from_numpy(arrays["d_" + name][places]).to(self.device)
+                gradient[: len(places)] = given.reshape(len(places), *gradient.shape[1:])
             kept.append(output)
             grads.append(gradient)
         torch.autograd.backward(kept, grads)

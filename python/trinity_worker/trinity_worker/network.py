@@ -1,10 +1,12 @@
 """A language model, a critic or a reward model, as the root of what is sharded over the ranks."""
 
+import copy
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
@@ -46,6 +48,7 @@ class Spec:
     path: str  # a Hugging Face directory with weights
     head: str = ""  # VALUE for a critic, SCORE for a reward model
     lora: str = ""  # a PEFT directory whose adapter is trained instead of the weights
+    base: str = ""  # an open model of the same path, which is not trained: the adapter shares its weights
     train: bool = False
     dtype: str = "float32"  # of the weights of a model that is not trained
     compute: str = "float32"  # of the matrix products
@@ -68,7 +71,7 @@ class Pack:
     lengths: tuple[int, ...]  # of the sequences; their sum is T
     ends: torch.Tensor  # [sequences + 1] of int32: where they end in the row, after a 0
     rows: torch.Tensor  # [M] places of the states that predict
-    targets: torch.Tensor  # [M] tokens after these places
+    targets: torch.Tensor  # [M, K] tokens after these places, or others in their place; below 0 is none
 
 
 def check_config(path: str) -> int:
@@ -109,18 +112,25 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def sharing(model: Any) -> Any:
+    """Returns a copy of a model that has the same weights in memory."""
+    return copy.deepcopy(model, {id(t): t for t in chain(model.parameters(), model.buffers())})
+
+
 class Network(nn.Module):
     """Decoder and head. One call of forward holds both, because FSDP gathers the head's weight for the root's forward."""
 
-    def __init__(self, spec: Spec, arrays: Arrays, layout: Layout) -> None:
+    def __init__(self, spec: Spec, arrays: Arrays, layout: Layout, base: "Network | None" = None) -> None:
         super().__init__()
         self.spec = spec
         # Masters are float32: AdamW on bfloat16 weights would lose small updates.
         dtype = torch.float32 if spec.train else DTYPES[spec.dtype]
         kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention.NAME}
         with without_adapter(spec.path) as path:
-            if spec.head:
-                self.lm: Any = HEADS[spec.head].from_pretrained(path, num_labels=1, **kwargs)
+            if base is not None:
+                self.lm: Any = sharing(base.lm)
+            elif spec.head:
+                self.lm = HEADS[spec.head].from_pretrained(path, num_labels=1, **kwargs)
                 self._set_score(arrays)
             else:
                 self.lm = AutoModelForCausalLM.from_pretrained(path, **kwargs)
@@ -224,8 +234,8 @@ class Network(nn.Module):
     def forward(
         self, pack: Pack, want: Want | None, adapter: bool = True, hold: bool = False
     ) -> tuple[torch.Tensor, ...]:
-        """Returns the streams [M] of the head, in its order, or only the hidden states [M, D] if want is None. To hold the
-        graph of a model with a load-balancing loss, that of the row follows, times the tokens of the step."""
+        """Returns the streams of the head, in its order: [M], of log-probabilities [M, K]; or only the hidden states [M, D] if
+        want is None. To hold the graph of a model with a load-balancing loss, that of the row follows, times the tokens of the step."""
         off = nullcontext() if adapter or not self.spec.lora else self.lm.disable_adapter()
         with off:
             out = self.decoder(

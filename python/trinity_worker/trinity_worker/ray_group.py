@@ -156,7 +156,9 @@ def drive(spec: dict[str, Any], dashboard: str) -> int:
     env = {**os.environ, **spec["env"], **spec["secret"], "RAY_ADDRESS": "http://" + dashboard}
     program = spec["command"][0]
     if shutil.which(program, path=env.get("PATH")) is None:
-        sys.exit(f"{program} is not on the head node: put it on the PATH of its Ray, or set cluster.launcher_args.program to its path there")
+        sys.exit(
+            f"{program} is not on the head node: put it on the PATH of its Ray, or set cluster.launcher_args.program to its path there"
+        )
     return subprocess.Popen(spec["command"], env=env, stdin=subprocess.DEVNULL).wait()
 
 

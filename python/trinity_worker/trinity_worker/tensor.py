@@ -73,7 +73,8 @@ class Vocabulary:
         return z - self.total(z.exp().sum(-1)).log()[:, None]
 
     def places(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the columns [rows, 1] of tokens in this part, and which are in it. The others have any column."""
+        """Returns the columns of tokens in this part, and which are in it: both [rows, K], as ids are. The others have any
+        column. An id below 0 is in no part."""
         at = ids - self.first
-        mine = (at >= 0) & (at < self.size)
-        return at.clamp(0, self.size - 1)[:, None], mine
+        mine = (at >= 0) & (at < self.size) & (ids >= 0)
+        return at.clamp(0, self.size - 1), mine

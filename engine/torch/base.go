@@ -1,0 +1,145 @@
+package torch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/model"
+)
+
+// base is a frozen model in a worker of its own, which the adapters of its tenants share. A worker that has ended is
+// replaced for the next tenant: those of before are lost with theirs.
+type base struct {
+	args *args
+	spec engine.TrainerSpec
+	cfg  *model.Config
+	name string      // of the model in the worker
+	turn *sync.Mutex // held while a tenant computes
+
+	mu      sync.Mutex
+	worker  *worker
+	opened  int // tenants so far
+	tenants int // that are open
+	closed  bool
+}
+
+var _ engine.BaseSharer = (*plugin)(nil)
+
+// OpenBase implements engine.BaseSharer. It starts the worker.
+func (p *plugin) OpenBase(ctx context.Context, spec engine.TrainerSpec) (engine.Base, error) {
+	b := &base{args: &p.args, spec: spec, name: "base", turn: new(sync.Mutex)}
+	b.spec.Train, b.spec.LoRA = true, &engine.LoRASpec{} // each tenant has its own
+	switch err := checkSpec(b.spec); {
+	case err != nil:
+		return nil, err
+	case spec.Reference || spec.Init.Style != "":
+		return nil, errors.New("torch: a base that adapters share has weights, and is its own reference")
+	case spec.Place.Nodes*spec.Place.Ranks > 1:
+		return nil, errors.New("torch: ranks that divide a model share no base of adapters: one rank does")
+	}
+	var err error
+	if b.cfg, err = model.ReadConfig(spec.ModelPath); err != nil {
+		return nil, err
+	}
+	if err := b.start(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// start starts a worker that has the frozen model.
+func (b *base) start(ctx context.Context) (err error) {
+	if b.worker, err = startWorker(ctx, b.args, &b.spec); err != nil {
+		return err
+	}
+	e := b.newModel(b.name)
+	if err := e.loadBase(ctx); err != nil {
+		return errors.Join(err, b.worker.close())
+	}
+	return nil
+}
+
+func (b *base) newModel(name string) *workerModel {
+	return &workerModel{worker: b.worker, name: name, spec: b.spec, args: b.args, mu: b.turn, release: b.leave}
+}
+
+// Tenant implements engine.Base.
+func (b *base) Tenant(ctx context.Context, lora *engine.LoRASpec, seed uint64) (engine.Trainer, error) {
+	if lora == nil {
+		return nil, errors.New("torch: a tenant trains an adapter, and none is given")
+	}
+	e, err := b.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.spec.LoRA, e.spec.Seed, e.base = lora, seed, b.name
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.load(ctx); err != nil {
+		return nil, errors.Join(err, e.drop(), b.leave())
+	}
+	return e, nil
+}
+
+// enter counts a tenant, and gives it a model of a worker that lives.
+func (b *base) enter(ctx context.Context) (*workerModel, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errClosed
+	}
+	if b.worker.hasEnded() {
+		if err := errors.Join(b.worker.close(), b.start(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	b.opened++
+	b.tenants++
+	return b.newModel(fmt.Sprintf("model%d", b.opened)), nil
+}
+
+func (b *base) leave() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tenants--
+	return nil
+}
+
+// PlanTenant implements engine.Base.
+func (b *base) PlanTenant(lora *engine.LoRASpec) ([]engine.MemoryPart, error) {
+	spec := b.spec
+	spec.LoRA = lora
+	f := newFootprint(b.cfg, spec, b.args)
+	return f.parts, f.adapter()
+}
+
+// PlanBase implements engine.BaseSharer.
+func (p *plugin) PlanBase(spec engine.TrainerSpec) ([]engine.MemoryPart, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	spec.Train, spec.LoRA = true, &engine.LoRASpec{}
+	f := newFootprint(cfg, spec, &p.args)
+	f.process()
+	f.weights()
+	f.step()
+	return f.parts, nil
+}
+
+// Close implements engine.Base. The worker ends.
+func (b *base) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return nil
+	case b.tenants > 0:
+		return fmt.Errorf("torch: the base %s has %d open tenants: close them first", b.spec.ModelPath, b.tenants)
+	}
+	b.closed = true
+	return b.worker.close()
+}
