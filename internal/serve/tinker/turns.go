@@ -7,7 +7,7 @@ import "context"
 type Turns struct{ queue *queue }
 
 // Turns returns turns. Each call returns others.
-func (s *Server) Turns() *Turns { return &Turns{newQueue(s.train.account, 1)} }
+func (s *Server) Turns() *Turns { return &Turns{newQueue(s.train.account, 1, int(s.train.slice))} }
 
 // Turn is a turn that a key has.
 type Turn struct{ turn *turn }
