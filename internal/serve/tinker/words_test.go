@@ -137,7 +137,7 @@ func TestCheckpointsAnswerInWords(t *testing.T) {
 			t.Errorf("%d, %s", resp.StatusCode, text)
 		}
 	}
-	const unknown = `"code":"model_not_found","message":"there is no checkpoint `
+	const unknown = `"code":"model_not_found","message":"model: there is no checkpoint `
 	if _, text := bob.ask(words, "/v1/chat/completions", chat); !strings.Contains(text, unknown) {
 		t.Error(text)
 	}
