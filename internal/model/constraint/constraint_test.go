@@ -165,6 +165,8 @@ var schemas = []string{
 	`{"type":"integer","minimum":-17,"maximum":203}`,
 	`{"type":"integer","exclusiveMinimum":9,"maximum":10}`,
 	`{"type":"integer","multipleOf":7,"minimum":100,"maximum":1000}`,
+	`{"type":"integer","multipleOf":365,"minimum":0,"maximum":1000000}`,
+	`{"type":"string","pattern":"^[\\p{L} .'-]{1,100}$","minLength":2,"maxLength":9}`,
 	`{"type":"number"}`,
 	`{"type":"number","minimum":0.25,"exclusiveMaximum":1}`,
 	`{"type":"number","minimum":-1.5,"maximum":-0.05}`,

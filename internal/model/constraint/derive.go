@@ -94,9 +94,10 @@ func (g *arena) derive(id int32, c byte) int32 {
 	return none
 }
 
-// part is derive for a part of a node. It remembers those of units, which stand in many nodes.
+// part is derive for a part of a node. It remembers those of units and of characters, which stand in many
+// nodes.
 func (g *arena) part(id int32, c byte) int32 {
-	if g.nodes[id].kind == kindUnit {
+	if g.nodes[id].kind == kindUnit || g.single[id] {
 		return g.step(id, c)
 	}
 	return g.derive(id, c)
@@ -113,21 +114,28 @@ func (g *arena) live(id int32) bool {
 	}
 	type visit struct{ node, from int32 }
 	seen, queue := map[int32]bool{id: true}, []visit{{id, -1}}
-	for i := 0; i < len(queue); i++ {
-		at := queue[i].node
-		if g.nodes[at].nullable || g.lives[at] || !g.nodes[at].logic || len(queue) > maxSearch {
-			for j := int32(i); j >= 0; j = queue[j].from { // all on the way are alive, too
-				g.lives[queue[j].node] = true
-			}
-			return true
+	isAlive := func(i int) bool { // and so are all on the way
+		n := &g.nodes[queue[i].node]
+		if !n.nullable && n.logic && !g.lives[queue[i].node] && len(queue) <= maxSearch {
+			return false
 		}
+		for j := int32(i); j >= 0; j = queue[j].from {
+			g.lives[queue[j].node] = true
+		}
+		return true
+	}
+	if isAlive(0) {
+		return true
+	}
+	for i := 0; i < len(queue); i++ {
 		for _, c := range g.representatives() {
-			if to := g.derive(at, c); to != none && !seen[to] {
-				if alive, known := g.lives[to]; known && !alive {
-					continue
-				}
-				seen[to] = true
-				queue = append(queue, visit{to, int32(i)})
+			to := g.derive(queue[i].node, c)
+			if alive, known := g.lives[to]; to == none || seen[to] || known && !alive {
+				continue
+			}
+			seen[to] = true
+			if queue = append(queue, visit{to, int32(i)}); isAlive(len(queue) - 1) {
+				return true
 			}
 		}
 	}

@@ -17,7 +17,6 @@ type masks struct {
 	g      *arena
 	v      *Vocabulary
 	words  int
-	char   int32              // a character of a string without a pattern: a text has one way to be taken apart into them
 	of     map[int32][]uint64 // by the state that saturated returns
 	inners map[int32]*inner   // by unit
 	stack  []int32            // states on the way to a node of the trie
@@ -47,9 +46,9 @@ type counted struct{ token, count int32 }
 type head struct{ unit, tail int32 }
 
 // newMasks returns the masks of an arena that has no states yet.
-func newMasks(g *arena, v *Vocabulary, char int32) *masks {
+func newMasks(g *arena, v *Vocabulary) *masks {
 	return &masks{
-		g: g, v: v, char: char, words: (v.size + 63) / 64, of: map[int32][]uint64{}, inners: map[int32]*inner{},
+		g: g, v: v, words: (v.size + 63) / 64, of: map[int32][]uint64{}, inners: map[int32]*inner{},
 		stack: make([]int32, v.trie.height+1),
 	}
 }
@@ -88,6 +87,24 @@ func (m *masks) mask(state int32) []uint64 {
 	}
 	m.of[state] = out
 	return out
+}
+
+// begin computes the masks of the first states of a text, so that a form is refused at once if they take
+// too much.
+func (m *masks) begin(state int32) {
+	m.g.work = maskWork
+	for range 4 {
+		m.mask(state)
+		next := none
+		for c := 256; c > ' '; c-- {
+			if to := m.g.step(state, byte(c-1)); to != none {
+				next = to
+			}
+		}
+		if state = next; state <= empty || m.g.err != nil {
+			return
+		}
+	}
 }
 
 // split takes a state apart: into heads, which are begun strings, and other parts.
@@ -194,7 +211,7 @@ func (m *masks) unbounded(unit int32) (free, least, most int32) {
 		}
 		first := m.g.nodes[n.a]
 		if first.kind == kindRep && m.g.nodes[n.b].kind == kindSet { // characters, then the quote
-			if first.min == 0 && first.max == unlimited || first.a != m.char {
+			if first.min == 0 && first.max == unlimited || !m.g.single[first.a] {
 				return unit, 0, unlimited
 			}
 			whole := m.g.seq(prefix, m.g.rep(first.a, 0, unlimited), n.b)
@@ -209,7 +226,7 @@ func (m *masks) unbounded(unit int32) (free, least, most int32) {
 func (m *masks) hasFree(unit int32) bool {
 	for n := m.g.nodes[m.g.nodes[unit].a]; n.kind == kindCat; n = m.g.nodes[n.b] {
 		if first := m.g.nodes[n.a]; first.kind == kindRep && m.g.nodes[n.b].kind == kindSet {
-			return first.a == m.char
+			return m.g.single[first.a]
 		}
 	}
 	return false

@@ -171,6 +171,13 @@ func TestRefusedSchemas(t *testing.T) {
 		wide += fmt.Sprintf(`"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
 	}
 	wide += `"d60":false},"$ref":"#/$defs/d0"}`
+	many, optional := `{"$defs":{`, `{"properties":{`
+	for i := range 6000 {
+		if many += fmt.Sprintf(`"%d":{},`, i); i < 2000 {
+			optional += fmt.Sprintf(`"%d":{"type":"integer"},`, i)
+		}
+	}
+	many, optional = many+`"x":{}}}`, optional+`"x":{}}}`
 	for _, c := range []struct{ schema, want string }{
 		{`{"type":"object","properties":{"a/b":{"not":{}}}}`, `at #/properties/a~1b/not: the keyword "not" is not supported`},
 		{`{"uniqueItems":true}`, `at #/uniqueItems: the keyword "uniqueItems" is not supported`},
@@ -206,6 +213,12 @@ func TestRefusedSchemas(t *testing.T) {
 		{`{} {}`, `text follows it`},
 		{`[]`, `the schema is not valid`},
 		{`{"type":`, `the schema cannot be read`},
+		{many, `an object in it has more than 5000 keys`},
+		{optional, `the constraint is too complex`},
+		{`{"enum":["` + strings.Repeat(`a","`, 60000) + `"]}`, `it has 60001 values; want at most 5000`},
+		{`{"pattern":"^(a{1,100}){1,100}$"}`, `invalid repeat count`},
+		{`{"pattern":"` + strings.Repeat("(^|a)", 60) + `"}`, `at #/pattern: the pattern has more than 256 alternatives with ^ and $`},
+		{`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, `at #/pattern: the pattern has 5000 bytes; want at most 4096`},
 		{deep, `the schema cannot be read: it is nested deeper than 64 levels`},
 		{wide, `the schema has too many alternatives and references`},
 		{`{"$schema":"http://json-schema.org/draft-04/schema#","minimum":3,"exclusiveMinimum":true}`, `want a number: an older draft`},
