@@ -67,15 +67,18 @@ func (g *arena) derive(id int32, c byte) int32 {
 		return out
 	case kindAlt, kindAnd:
 		list := make([]int32, 0, len(n.list))
-		for _, x := range n.list {
-			list = append(list, g.part(x, c))
-		}
 		if n.kind == kindAlt {
+			for _, x := range n.list {
+				list = append(list, g.part(x, c))
+			}
 			return g.alt(list...)
+		}
+		for _, x := range n.list { // few states of each are in many intersections
+			list = append(list, g.step(x, c))
 		}
 		return g.and(list...)
 	case kindNot:
-		return g.not(g.part(n.a, c))
+		return g.not(g.step(n.a, c))
 	case kindRep:
 		rest := n.max
 		if rest != unlimited {
@@ -112,6 +115,9 @@ func (g *arena) live(id int32) bool {
 	if known, ok := g.lives[id]; ok {
 		return known
 	}
+	if alive, ok := g.fits(id); ok {
+		return alive
+	}
 	type visit struct{ node, from int32 }
 	seen, queue := map[int32]bool{id: true}, []visit{{id, -1}}
 	isAlive := func(i int) bool { // and so are all on the way
@@ -129,7 +135,8 @@ func (g *arena) live(id int32) bool {
 	}
 	for i := 0; i < len(queue); i++ {
 		for _, c := range g.representatives() {
-			to := g.derive(queue[i].node, c)
+			to := g.step(queue[i].node, c)
+			g.fits(to)
 			if alive, known := g.lives[to]; to == none || seen[to] || known && !alive {
 				continue
 			}

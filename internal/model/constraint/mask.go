@@ -210,6 +210,9 @@ func (m *masks) unbounded(unit int32) (free, least, most int32) {
 			return unit, 0, unlimited
 		}
 		first := m.g.nodes[n.a]
+		if open, most, ok := m.g.uncounted(n.a); ok && prefix == empty && m.g.nodes[n.b].kind == kindSet {
+			return m.g.unit(m.g.cat(open, n.b), unitBegun), 0, most
+		}
 		if first.kind == kindRep && m.g.nodes[n.b].kind == kindSet { // characters, then the quote
 			if first.min == 0 && first.max == unlimited || !m.g.single[first.a] {
 				return unit, 0, unlimited
@@ -225,6 +228,9 @@ func (m *masks) unbounded(unit int32) (free, least, most int32) {
 // it for strings with limits of their length.
 func (m *masks) hasFree(unit int32) bool {
 	for n := m.g.nodes[m.g.nodes[unit].a]; n.kind == kindCat; n = m.g.nodes[n.b] {
+		if m.g.nodes[n.a].kind == kindAnd {
+			return true
+		}
 		if first := m.g.nodes[n.a]; first.kind == kindRep && m.g.nodes[n.b].kind == kindSet {
 			return m.g.single[first.a]
 		}
@@ -259,13 +265,22 @@ func (m *masks) newInner(unit int32) *inner {
 		for _, token := range t.tokens[t.first[i]:t.first[i+1]] {
 			in.bits[token/64] |= 1 << (token % 64)
 			if isCounted {
-				in.long = append(in.long, counted{token, counts[depth]})
+				in.long = append(in.long, counted{token, counts[depth] + m.rest(next)})
 			}
 		}
 		i++
 	}
 	slices.SortStableFunc(in.long, func(a, b counted) int { return int(b.count - a.count) })
 	return in
+}
+
+// rest returns the fewest characters that a begun string has to go on with.
+func (m *masks) rest(unit int32) int32 {
+	body := m.g.nodes[m.g.nodes[unit].a]
+	if body.kind != kindCat || m.g.nodes[body.a].kind != kindAnd {
+		return 0
+	}
+	return m.g.need(body.a)
 }
 
 // isBetween reports whether a begun string stands between two characters.
@@ -275,7 +290,7 @@ func (m *masks) isBetween(unit int32) bool {
 		return false
 	}
 	body := m.g.nodes[n.a]
-	return body.kind == kindCat && m.g.nodes[body.a].kind == kindRep && m.g.nodes[body.b].kind == kindSet
+	return body.kind == kindCat && (m.g.nodes[body.a].kind == kindRep || m.g.isAtCharacter(body.a)) && m.g.nodes[body.b].kind == kindSet
 }
 
 // deepest bounds how much of a state saturated looks at.

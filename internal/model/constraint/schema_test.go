@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -357,18 +358,47 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// FuzzRegex compiles any expression.
+// FuzzRegex compiles any expression, also as the pattern of a schema: what it lets through matches.
 func FuzzRegex(f *testing.F) {
-	for _, pattern := range []string{`a|b+`, `(.*a.{20})`, `[^\x00-\x{10FFFF}]`, `(?i)k+$`, `((a?){9}){9}`, `^$`, `\pL{2}`} {
-		f.Add(pattern)
+	for _, pattern := range []string{
+		`a|b+`, `(.*a.{20})`, `[^\x00-\x{10FFFF}]`, `(?i)k+$`, `((a?){9}){9}`, `^$`, `\pL{2}`, `^a$|^$`, `(^|,)a(,|$)`, `\S\s`, `^[^"\\]{2,9}$`,
+	} {
+		f.Add(pattern, uint64(1))
 	}
 	v := words()
-	f.Fuzz(func(t *testing.T, pattern string) {
+	f.Fuzz(func(t *testing.T, pattern string, seed uint64) {
 		v.cache = cache{}
-		c, err := v.Compile(Form{Regex: pattern})
+		r := rand.New(rand.NewPCG(seed, 1))
+		if c, err := v.Compile(Form{Regex: pattern}); err == nil {
+			text, ended := write(t, v, c, r, 30)
+			re := regexp.MustCompile(pattern)
+			re.Longest()
+			if ended && !slices.Equal(re.FindStringIndex(text), []int{0, len(text)}) {
+				t.Fatalf("%q", text)
+			}
+		}
+		schema, err := json.Marshal(map[string]string{"type": "string", "pattern": pattern})
 		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := v.Compile(Form{Schema: schema})
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") || len(err.Error()) > 6000 {
+				t.Fatal(err)
+			}
 			return
 		}
-		write(t, v, c, rand.New(rand.NewPCG(1, 1)), 30)
+		text, ended := write(t, v, c, r, 40)
+		if !ended {
+			return
+		}
+		var value string
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		var of struct{ Pattern string }
+		if err := json.Unmarshal(schema, &of); err != nil || !regexp.MustCompile(fromECMA(of.Pattern)).MatchString(value) {
+			t.Fatalf("%q does not match %q", value, of.Pattern)
+		}
 	})
 }
