@@ -21,7 +21,8 @@ func coderWords() *Vocabulary {
 	}
 	texts = append(texts, "")
 	for _, piece := range []string{
-		"</parameter>", "</param", "eter>", "<parameter=", "<parameter=a>\n", "\n</parameter>\n", "</function>", "<function=f>", "<tool_call>", "</tool_call>",
+		"</parameter>", "</param", "eter>", "<parameter=", "<parameter=a>\n", "\n</parameter>\n",
+		"</function>", "<function=f>", "<tool_call>", "</tool_call>",
 		"null", "None", "true", "False", " true", "5", "12", "-", "[1", "{\"", "\"a", "\n\n", " ", "abc", "</", "[]", "{}", "é", "x</parameter",
 		"\"</parameter>", "\\u003c",
 	} {
@@ -70,10 +71,14 @@ func withArgument(schema string) (parameters, tools json.RawMessage) {
 
 var argumentSchemas = []string{
 	`{"type":"string","maxLength":30}`, `{"type":"string"}`, `{"anyOf":[{"type":"string","maxLength":9},{"type":"null"}]}`,
-	`{"type":["string","integer","boolean"],"minimum":10,"minLength":2,"maxLength":12}`, `{}`, `{"enum":["5",5,"null",null,"true","[1]","é\n"]}`,
-	`{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"array","items":{"type":"string"},"minItems":1}`, `{"type":"object"}`,
-	`{"type":"string","pattern":"^[0-9]+$"}`, `{"type":["string","array"],"pattern":"[<\\[]","items":{"type":"integer"}}`, `{"const":{"a":["x"]}}`,
-	`{"type":"object","properties":{"s":{"type":"string","minLength":2,"maxLength":20},"t":{}},"required":["s"]}`, `{"type":"number","minimum":3}`,
+	`{"type":["string","integer","boolean"],"minimum":10,"minLength":2,"maxLength":12}`, `{}`,
+	`{"enum":["5",5,"null",null,"true","[1]","é\n"]}`,
+	`{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"array","items":{"type":"string"},"minItems":1}`,
+	`{"type":"object"}`,
+	`{"type":"string","pattern":"^[0-9]+$"}`, `{"type":["string","array"],"pattern":"[<\\[]","items":{"type":"integer"}}`,
+	`{"const":{"a":["x"]}}`,
+	`{"type":"object","properties":{"s":{"type":"string","minLength":2,"maxLength":20},"t":{}},"required":["s"]}`,
+	`{"type":"number","minimum":3}`,
 	`{"$ref":"#/$defs/s"}`, `{"allOf":[{"type":["string","integer"]},{"type":"string"}]}`, `{"type":["string","integer"],"enum":["7",8]}`,
 }
 
