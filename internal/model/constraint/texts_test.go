@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +97,58 @@ func TestArgumentsAsTexts(t *testing.T) {
 	}
 	if ended < 200 {
 		t.Errorf("%d texts ended", ended)
+	}
+}
+
+// A text that the form takes is read as the schema has it, whatever it looks like. Those that stand first are
+// taken.
+func TestOddArguments(t *testing.T) {
+	v := coderWords()
+	_, parser, err := toolcall.Open("qwen3_coder", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := []string{"5", "12", "null", "None", "True", " true ", "[1]", `{"a": 1}`, "abc", "x y", `"q"`, "", "\n", "-", "- x", "1e3", "é", "'a'", "7", "8",
+		"x</parameter>", "</parameter>\n</function>\n</tool_call>", "x\n</parameter>\n<parameter=c>\ntrue", "<parameter=b>", "a\n</parameter>\n",
+		`["x</parameter>\n<parameter=c>\ntrue"]`, "</function>", "<tool_call>"}
+	for _, c := range []struct {
+		schema string
+		fit    string // texts that the form takes
+	}{
+		{`{"type":"string"}`, `5|null|[1]|abc|"q"||</function>|<tool_call>`},
+		{`{"type":["string","null"]}`, `null|abc|x y|"q"|'a'`},
+		{`{"type":["string","integer"],"minimum":10}`, "12|abc|é"},
+		{`{}`, `5|null|[1]|{"a": 1}|abc`},
+		{`{"enum":["5",5,"null",null,"x</param"]}`, "5|null"},
+		{`{"type":"array"}`, "[1]"},
+		{`{"anyOf":[{"type":"string","pattern":"^[a-z ]+$"},{"type":"number"}]}`, "abc|x y|12"},
+	} {
+		parameters, tools := withArgument(c.schema)
+		at, err := v.Compile(Form{Calls: &Calls{Format: "qwen3_coder", Tools: tools}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := checker(t, string(parameters))
+		for _, value := range append(odd, strings.Split(c.fit, "|")...) {
+			text := "<tool_call>\n<function=f>\n<parameter=a>\n" + value + "\n</parameter>\n</function>\n</tool_call>"
+			if !takes(at.(*cursor).g, text) {
+				if slices.Contains(strings.Split(c.fit, "|"), value) {
+					t.Errorf("%s does not take %q", c.schema, value)
+				}
+				continue
+			}
+			_, calls, err := parser.Parse(text, tools)
+			if err != nil || len(calls) != 1 {
+				t.Fatalf("%s: %q: %v, %d calls", c.schema, value, err, len(calls))
+			}
+			got, err := jsonschema.UnmarshalJSON(bytes.NewReader(calls[0].Arguments))
+			if err == nil {
+				err = s.Validate(got)
+			}
+			if err != nil || strings.Contains(string(calls[0].Arguments), `"c"`) {
+				t.Errorf("%s: %q is read as %s: %v", c.schema, value, calls[0].Arguments, err)
+			}
+		}
 	}
 }
 
