@@ -9,7 +9,7 @@ import "slices"
 // Bounds of what a grammar keeps.
 const (
 	maxMasks  = 256
-	maxInners = 64
+	maxInners = 32
 )
 
 // masks computes the masks of the states of one grammar. A grammar's lock guards it.
