@@ -83,10 +83,12 @@ type arena struct {
 	rows     map[int32]*[256]int32 // derivatives that are known, by node
 	lastNode int32                 // the newest row that was looked up
 	lastRow  *[256]int32
-	lives    map[int32]bool // whether nodes with logic match any text
-	classes  []byte         // one byte of each class of bytes that no set tells apart; nil until it is asked for
-	work     int            // derivatives that it may still compute
-	key      []byte         // scratch
+	lives    map[int32]bool  // whether nodes with logic match any text
+	needs    map[int32]int32 // what need returned
+	single   map[int32]bool  // nodes that match characters of a string: a text has one way to be taken apart into them
+	classes  []byte          // one byte of each class of bytes that no set tells apart; nil until it is asked for
+	work     int             // derivatives that it may still compute
+	key      []byte          // scratch
 	err      error
 }
 
@@ -99,7 +101,7 @@ type rule struct {
 func newArena() *arena {
 	g := &arena{
 		known: map[nodeKey]int32{}, lists: map[string]int32{}, setOf: map[[4]uint64]int32{}, rows: map[int32]*[256]int32{},
-		lives: map[int32]bool{}, lastNode: -1, work: compileWork,
+		lives: map[int32]bool{}, single: map[int32]bool{}, needs: map[int32]int32{}, lastNode: -1, work: compileWork,
 	}
 	for i, n := range []node{{kind: kindNone}, {kind: kindEmpty, nullable: true}, {kind: kindAll, nullable: true}} {
 		g.known[nodeKey{kind: n.kind}] = int32(i)
@@ -402,7 +404,8 @@ func (g *arena) ends(id int32, rules []bool, seen map[int32]bool) bool {
 func (g *arena) clone() *arena {
 	c := *g
 	c.nodes, c.sets, c.rules = slices.Clone(g.nodes), slices.Clone(g.sets), slices.Clone(g.rules)
-	c.known, c.lists, c.setOf, c.lives = maps.Clone(g.known), maps.Clone(g.lists), maps.Clone(g.setOf), maps.Clone(g.lives)
+	c.known, c.lists, c.setOf = maps.Clone(g.known), maps.Clone(g.lists), maps.Clone(g.setOf)
+	c.lives, c.single, c.needs = maps.Clone(g.lives), maps.Clone(g.single), maps.Clone(g.needs)
 	c.rows, c.lastNode, c.lastRow, c.key, c.work = map[int32]*[256]int32{}, -1, nil, nil, compileWork
 	for id, row := range g.rows {
 		c.rows[id] = new(*row)

@@ -76,12 +76,13 @@ func (v *Vocabulary) compile(form Form) (*grammar, error) {
 	if form.Opens && v.strips {
 		root = b.alt(root, b.cat(b.literal(" "), root))
 	}
-	b.arena.work = maskWork
-	m := newMasks(b.arena, v, b.char)
+	m := newMasks(b.arena, v)
 	if in := v.base.text; in != nil {
 		m.inners[b.begun] = in
 	}
-	return &grammar{masks: m, start: root}, nil
+	m.begin(root)
+	b.arena.work = maskWork
+	return &grammar{masks: m, start: root}, b.err
 }
 
 // form matches the texts of a form.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -165,6 +166,8 @@ var schemas = []string{
 	`{"type":"integer","minimum":-17,"maximum":203}`,
 	`{"type":"integer","exclusiveMinimum":9,"maximum":10}`,
 	`{"type":"integer","multipleOf":7,"minimum":100,"maximum":1000}`,
+	`{"type":"integer","multipleOf":365,"minimum":0,"maximum":1000000}`,
+	`{"type":"string","pattern":"^[\\p{L} .'-]{1,100}$","minLength":2,"maxLength":9}`,
 	`{"type":"number"}`,
 	`{"type":"number","minimum":0.25,"exclusiveMaximum":1}`,
 	`{"type":"number","minimum":-1.5,"maximum":-0.05}`,
@@ -241,6 +244,67 @@ func TestExpressions(t *testing.T) {
 				t.Errorf("%s: %q", pattern, text)
 			}
 		}
+	}
+}
+
+// Replies of one form, and of new ones, are written at once.
+func TestConcurrentReplies(t *testing.T) {
+	v := words()
+	var group sync.WaitGroup
+	for n := range uint64(8) {
+		group.Go(func() {
+			for i := range 6 {
+				schema := json.RawMessage(schemas[(int(n%2)*5+i)%len(schemas)])
+				c, err := v.Compile(Form{Schema: schema})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r, mask := rand.New(rand.NewPCG(n, 1)), make([]uint64, (v.size+63)/64)
+				for range 60 {
+					c.Mask(mask)
+					token := int32(r.IntN(v.size))
+					for mask[token/64]>>(token%64)&1 == 0 {
+						token = (token + 1) % int32(v.size)
+					}
+					if err := c.Fork().Accept(token); err != nil || c.Accept(token) != nil {
+						t.Error(err)
+						return
+					}
+					if token == stop {
+						break
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	if len(v.cache.of) > maxGrammars {
+		t.Errorf("%d grammars are kept", len(v.cache.of))
+	}
+}
+
+// A mask and a token of a state that is known allocate nothing.
+func TestMasksDoNotAllocate(t *testing.T) {
+	v := words()
+	c, err := v.Compile(Form{Schema: json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"}},"required":["s"]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range `{"s":"` {
+		if err := c.Accept(token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mask := make([]uint64, (v.size+63)/64)
+	one := func() {
+		if c.Mask(mask); c.Accept('a') != nil {
+			t.Error("a does not fit")
+		}
+	}
+	one()
+	if n := testing.AllocsPerRun(100, one); n != 0 {
+		t.Errorf("%v allocations a token", n)
 	}
 }
 

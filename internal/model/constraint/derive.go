@@ -67,15 +67,18 @@ func (g *arena) derive(id int32, c byte) int32 {
 		return out
 	case kindAlt, kindAnd:
 		list := make([]int32, 0, len(n.list))
-		for _, x := range n.list {
-			list = append(list, g.part(x, c))
-		}
 		if n.kind == kindAlt {
+			for _, x := range n.list {
+				list = append(list, g.part(x, c))
+			}
 			return g.alt(list...)
+		}
+		for _, x := range n.list { // few states of each are in many intersections
+			list = append(list, g.step(x, c))
 		}
 		return g.and(list...)
 	case kindNot:
-		return g.not(g.part(n.a, c))
+		return g.not(g.step(n.a, c))
 	case kindRep:
 		rest := n.max
 		if rest != unlimited {
@@ -94,9 +97,10 @@ func (g *arena) derive(id int32, c byte) int32 {
 	return none
 }
 
-// part is derive for a part of a node. It remembers those of units, which stand in many nodes.
+// part is derive for a part of a node. It remembers those of units and of characters, which stand in many
+// nodes.
 func (g *arena) part(id int32, c byte) int32 {
-	if g.nodes[id].kind == kindUnit {
+	if g.nodes[id].kind == kindUnit || g.single[id] {
 		return g.step(id, c)
 	}
 	return g.derive(id, c)
@@ -111,23 +115,34 @@ func (g *arena) live(id int32) bool {
 	if known, ok := g.lives[id]; ok {
 		return known
 	}
+	if alive, ok := g.fits(id); ok {
+		return alive
+	}
 	type visit struct{ node, from int32 }
 	seen, queue := map[int32]bool{id: true}, []visit{{id, -1}}
-	for i := 0; i < len(queue); i++ {
-		at := queue[i].node
-		if g.nodes[at].nullable || g.lives[at] || !g.nodes[at].logic || len(queue) > maxSearch {
-			for j := int32(i); j >= 0; j = queue[j].from { // all on the way are alive, too
-				g.lives[queue[j].node] = true
-			}
-			return true
+	isAlive := func(i int) bool { // and so are all on the way
+		n := &g.nodes[queue[i].node]
+		if !n.nullable && n.logic && !g.lives[queue[i].node] && len(queue) <= maxSearch {
+			return false
 		}
+		for j := int32(i); j >= 0; j = queue[j].from {
+			g.lives[queue[j].node] = true
+		}
+		return true
+	}
+	if isAlive(0) {
+		return true
+	}
+	for i := 0; i < len(queue); i++ {
 		for _, c := range g.representatives() {
-			if to := g.derive(at, c); to != none && !seen[to] {
-				if alive, known := g.lives[to]; known && !alive {
-					continue
-				}
-				seen[to] = true
-				queue = append(queue, visit{to, int32(i)})
+			to := g.step(queue[i].node, c)
+			g.fits(to)
+			if alive, known := g.lives[to]; to == none || seen[to] || known && !alive {
+				continue
+			}
+			seen[to] = true
+			if queue = append(queue, visit{to, int32(i)}); isAlive(len(queue) - 1) {
+				return true
 			}
 		}
 	}

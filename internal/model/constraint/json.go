@@ -53,7 +53,7 @@ func (v *Vocabulary) builder() *builder {
 	v.once.Do(func() {
 		b := &builder{arena: newArena()}
 		b.makeParts()
-		m := newMasks(b.arena, v, b.char)
+		m := newMasks(b.arena, v)
 		v.base = base{b.arena, b.parts, m.newInner(b.begun)}
 	})
 	return &builder{arena: v.base.arena.clone(), parts: v.base.parts, words: jsonWords, special: v.marks}
@@ -70,6 +70,7 @@ func (b *builder) makeParts() {
 	pair := b.seq(b.literal(`\u`), d, b.oneOf("89abAB"), hex, hex, b.literal(`\u`), d, b.oneOf("cdefCDEF"), hex, hex)
 	b.char = b.alt(plain, short, code, pair)
 	b.exact = b.chars(0, 0x10ffff)
+	b.single[b.char], b.single[b.exact] = true, true
 	b.text = b.quoted(b.rep(b.char, 0, unlimited))
 	b.begun = b.step(b.text, '"')
 	digit := b.span('0', '9')

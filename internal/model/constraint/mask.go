@@ -9,7 +9,7 @@ import "slices"
 // Bounds of what a grammar keeps.
 const (
 	maxMasks  = 256
-	maxInners = 64
+	maxInners = 32
 )
 
 // masks computes the masks of the states of one grammar. A grammar's lock guards it.
@@ -17,7 +17,6 @@ type masks struct {
 	g      *arena
 	v      *Vocabulary
 	words  int
-	char   int32              // a character of a string without a pattern: a text has one way to be taken apart into them
 	of     map[int32][]uint64 // by the state that saturated returns
 	inners map[int32]*inner   // by unit
 	stack  []int32            // states on the way to a node of the trie
@@ -47,9 +46,9 @@ type counted struct{ token, count int32 }
 type head struct{ unit, tail int32 }
 
 // newMasks returns the masks of an arena that has no states yet.
-func newMasks(g *arena, v *Vocabulary, char int32) *masks {
+func newMasks(g *arena, v *Vocabulary) *masks {
 	return &masks{
-		g: g, v: v, char: char, words: (v.size + 63) / 64, of: map[int32][]uint64{}, inners: map[int32]*inner{},
+		g: g, v: v, words: (v.size + 63) / 64, of: map[int32][]uint64{}, inners: map[int32]*inner{},
 		stack: make([]int32, v.trie.height+1),
 	}
 }
@@ -88,6 +87,24 @@ func (m *masks) mask(state int32) []uint64 {
 	}
 	m.of[state] = out
 	return out
+}
+
+// begin computes the masks of the first states of a text, so that a form is refused at once if they take
+// too much.
+func (m *masks) begin(state int32) {
+	m.g.work = maskWork
+	for range 4 {
+		m.mask(state)
+		next := none
+		for c := 256; c > ' '; c-- {
+			if to := m.g.step(state, byte(c-1)); to != none {
+				next = to
+			}
+		}
+		if state = next; state <= empty || m.g.err != nil {
+			return
+		}
+	}
 }
 
 // split takes a state apart: into heads, which are begun strings, and other parts.
@@ -193,8 +210,11 @@ func (m *masks) unbounded(unit int32) (free, least, most int32) {
 			return unit, 0, unlimited
 		}
 		first := m.g.nodes[n.a]
+		if open, most, ok := m.g.uncounted(n.a); ok && prefix == empty && m.g.nodes[n.b].kind == kindSet {
+			return m.g.unit(m.g.cat(open, n.b), unitBegun), 0, most
+		}
 		if first.kind == kindRep && m.g.nodes[n.b].kind == kindSet { // characters, then the quote
-			if first.min == 0 && first.max == unlimited || first.a != m.char {
+			if first.min == 0 && first.max == unlimited || !m.g.single[first.a] {
 				return unit, 0, unlimited
 			}
 			whole := m.g.seq(prefix, m.g.rep(first.a, 0, unlimited), n.b)
@@ -208,8 +228,11 @@ func (m *masks) unbounded(unit int32) (free, least, most int32) {
 // it for strings with limits of their length.
 func (m *masks) hasFree(unit int32) bool {
 	for n := m.g.nodes[m.g.nodes[unit].a]; n.kind == kindCat; n = m.g.nodes[n.b] {
+		if m.g.nodes[n.a].kind == kindAnd {
+			return true
+		}
 		if first := m.g.nodes[n.a]; first.kind == kindRep && m.g.nodes[n.b].kind == kindSet {
-			return first.a == m.char
+			return m.g.single[first.a]
 		}
 	}
 	return false
@@ -242,13 +265,22 @@ func (m *masks) newInner(unit int32) *inner {
 		for _, token := range t.tokens[t.first[i]:t.first[i+1]] {
 			in.bits[token/64] |= 1 << (token % 64)
 			if isCounted {
-				in.long = append(in.long, counted{token, counts[depth]})
+				in.long = append(in.long, counted{token, counts[depth] + m.rest(next)})
 			}
 		}
 		i++
 	}
 	slices.SortStableFunc(in.long, func(a, b counted) int { return int(b.count - a.count) })
 	return in
+}
+
+// rest returns the fewest characters that a begun string has to go on with.
+func (m *masks) rest(unit int32) int32 {
+	body := m.g.nodes[m.g.nodes[unit].a]
+	if body.kind != kindCat || m.g.nodes[body.a].kind != kindAnd {
+		return 0
+	}
+	return m.g.need(body.a)
 }
 
 // isBetween reports whether a begun string stands between two characters.
@@ -258,7 +290,7 @@ func (m *masks) isBetween(unit int32) bool {
 		return false
 	}
 	body := m.g.nodes[n.a]
-	return body.kind == kindCat && m.g.nodes[body.a].kind == kindRep && m.g.nodes[body.b].kind == kindSet
+	return body.kind == kindCat && (m.g.nodes[body.a].kind == kindRep || m.g.isAtCharacter(body.a)) && m.g.nodes[body.b].kind == kindSet
 }
 
 // deepest bounds how much of a state saturated looks at.

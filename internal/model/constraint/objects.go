@@ -9,6 +9,9 @@ import (
 // maxPatterns bounds the patterns of names in one object: a name may match each subset of them.
 const maxPatterns = 4
 
+// maxMembers bounds the named members of one object.
+const maxMembers = 5000
+
 // member is a named member of objects.
 type member struct {
 	name     string
@@ -114,10 +117,10 @@ func (b *builder) tail(further, c, least, most int32) int32 {
 // members returns the members that the parts name.
 func (b *builder) members(parts []part) ([]member, error) {
 	var names []string
-	required := map[string]bool{}
+	required, known := map[string]bool{}, map[string]bool{}
 	add := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
+		if !known[name] {
+			names, known[name] = append(names, name), true
 		}
 	}
 	for _, p := range parts {
@@ -132,6 +135,9 @@ func (b *builder) members(parts []part) ([]member, error) {
 			add(name.(string))
 			required[name.(string)] = true
 		}
+	}
+	if len(names) > maxMembers {
+		return nil, refuse(parts[0].at, "the object has %d members with a name; want at most %d", len(names), maxMembers)
 	}
 	var out []member
 	for _, name := range names {

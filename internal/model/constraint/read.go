@@ -85,7 +85,9 @@ func readValue(d *json.Decoder, depth int) (any, error) {
 			if o.of[name], err = readValue(d, depth+1); err != nil {
 				return nil, err
 			}
-			o.keys = append(o.keys, name)
+			if o.keys = append(o.keys, name); len(o.keys) > maxMembers {
+				return nil, fmt.Errorf("an object in it has more than %d keys", maxMembers)
+			}
 		}
 		_, err = d.Token()
 		return o, err

@@ -71,11 +71,21 @@ func (b *builder) wholeRegex(pattern string) (int32, error) {
 // search matches the contents of strings in which a pattern of a schema matches a part. Dialects differ in
 // what \s, \S and a point match: [narrow] has what they all match, and [wide] what any of them does.
 func (b *builder) search(pattern string, dialect dialect) (int32, error) {
+	branches, err := b.patternOf(pattern, dialect)
+	return b.found(branches, dialect), err
+}
+
+// patternOf reads a pattern of a schema for the contents of strings.
+func (b *builder) patternOf(pattern string, dialect dialect) ([]branch, error) {
 	chars := b.chars
 	if b.bare {
 		chars = b.runes
 	}
-	branches, err := b.branches(fromECMA(pattern), &regex{b: b, chars: chars, dialect: dialect})
+	return b.branches(fromECMA(pattern), &regex{b: b, chars: chars, dialect: dialect})
+}
+
+// found matches the contents of strings of which a branch matches a part.
+func (b *builder) found(branches []branch, dialect dialect) int32 {
 	out, any := none, b.rep(b.exact, 0, unlimited)
 	if dialect == wide {
 		any = all // whose complement is none at once
@@ -89,14 +99,17 @@ func (b *builder) search(pattern string, dialect dialect) (int32, error) {
 		}
 		out = b.alt(out, x.node)
 	}
-	return out, err
+	return out
 }
 
 // branch is one alternative of a pattern.
 type branch struct {
 	node         int32
 	begins, ends bool // it has ^ and $ at its ends
+	isSeries     bool // it is a repetition of one character
 }
+
+func (x branch) series() bool { return x.begins && x.ends && x.isSeries }
 
 // branches reads a pattern in the syntax of RE2.
 func (b *builder) branches(pattern string, r *regex) (out []branch, err error) {
@@ -149,6 +162,8 @@ func (r *regex) branch(row []*syntax.Regexp) (out branch, fits bool, err error) 
 			return out, false, err
 		case first <= i && i < last:
 			out.node = r.b.cat(one, out.node)
+			n := r.b.nodes[one]
+			out.isSeries = last-first == 1 && n.kind == kindRep && r.b.single[n.a]
 		case !r.b.nodes[one].nullable:
 			return out, false, nil
 		}
@@ -223,7 +238,9 @@ func (r *regex) class(ranges []rune) int32 {
 	for i := 0; i < len(ranges); i += 2 {
 		list = append(list, r.in(ranges[i], ranges[i+1]))
 	}
-	return r.b.factored(r.b.alt(list...))
+	out := r.b.factored(r.b.alt(list...))
+	r.b.single[out] = true
+	return out
 }
 
 // repeats returns how often an expression with an operator for it may occur.

@@ -294,7 +294,8 @@ func (b *builder) refers(at string, ref any) (string, error) {
 				break
 			}
 			if id, _ := o.of[key].(string); id != "" && (key == "$id" || b.draft4) {
-				return "", refuse(below(at, "$ref"), "%s has an %s, so %q does not point into the whole schema: leave the %s out", "#"+up, key, text, key)
+				return "", refuse(below(at, "$ref"), "#%s has an %s, so %q does not point into the whole schema: leave the %s out",
+					up, key, text, key)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,6 +172,13 @@ func TestRefusedSchemas(t *testing.T) {
 		wide += fmt.Sprintf(`"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
 	}
 	wide += `"d60":false},"$ref":"#/$defs/d0"}`
+	many, optional := `{"$defs":{`, `{"properties":{`
+	for i := range 6000 {
+		if many += fmt.Sprintf(`"%d":{},`, i); i < 2000 {
+			optional += fmt.Sprintf(`"%d":{"type":"integer"},`, i)
+		}
+	}
+	many, optional = many+`"x":{}}}`, optional+`"x":{}}}`
 	for _, c := range []struct{ schema, want string }{
 		{`{"type":"object","properties":{"a/b":{"not":{}}}}`, `at #/properties/a~1b/not: the keyword "not" is not supported`},
 		{`{"uniqueItems":true}`, `at #/uniqueItems: the keyword "uniqueItems" is not supported`},
@@ -197,7 +205,8 @@ func TestRefusedSchemas(t *testing.T) {
 		{`{"enum":[1,2],"type":"string"}`, `no text fits the constraint`},
 		{`{"oneOf":[{"type":"integer"},{"type":"number"}]}`, `at #/oneOf: the alternatives 0 and 1 may take the same value`},
 		{`{"type":"object","minProperties":2}`, `minProperties 2 is not supported for members of any name`},
-		{`{"items":{"$id":"http://x/y","$ref":"#/$defs/a","$defs":{"a":{"type":"null"}}},"$defs":{"a":{}}}`, `at #/items/$ref: #/items has an $id, so`},
+		{`{"items":{"$id":"http://x/y","$ref":"#/$defs/a","$defs":{"a":{"type":"null"}}},"$defs":{"a":{}}}`,
+			`at #/items/$ref: #/items has an $id, so`},
 		{`{"type":"integer","format":"int9"}`, `at #/format: the format "int9" is not supported for numbers: write minimum and maximum`},
 		{`{"a\n\u001b":1}`, `at #/a��: the keyword "a\n\x1b" is not supported`},
 		{`{"properties":{"` + strings.Repeat("x", 5000) + `":{"not":{}}}}`, `…xxx`},
@@ -206,10 +215,17 @@ func TestRefusedSchemas(t *testing.T) {
 		{`{} {}`, `text follows it`},
 		{`[]`, `the schema is not valid`},
 		{`{"type":`, `the schema cannot be read`},
+		{many, `an object in it has more than 5000 keys`},
+		{optional, `the constraint is too complex`},
+		{`{"enum":["` + strings.Repeat(`a","`, 60000) + `"]}`, `it has 60001 values; want at most 5000`},
+		{`{"pattern":"^(a{1,100}){1,100}$"}`, `invalid repeat count`},
+		{`{"pattern":"` + strings.Repeat("(^|a)", 60) + `"}`, `at #/pattern: the pattern has more than 256 alternatives with ^ and $`},
+		{`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, `at #/pattern: the pattern has 5000 bytes; want at most 4096`},
 		{deep, `the schema cannot be read: it is nested deeper than 64 levels`},
 		{wide, `the schema has too many alternatives and references`},
 		{`{"$schema":"http://json-schema.org/draft-04/schema#","minimum":3,"exclusiveMinimum":true}`, `want a number: an older draft`},
-		{`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{}]}`, `at #/items: a list of schemas is of an older draft: write prefixItems`},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{}]}`,
+			`at #/items: a list of schemas is of an older draft: write prefixItems`},
 	} {
 		_, err := v.Compile(Form{Schema: json.RawMessage(c.schema)})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 700 {
@@ -288,7 +304,8 @@ func TestNumbersAsFloats(t *testing.T) {
 		"999.999999999999": true, "999.9999999999999999999": false, "0.999999999999999": true, "0.9999999999999999999": false,
 		"123456789012.345": true, "-0": false, "0": true, "1000": false, "999": true,
 	} {
-		for schema, most := range map[string]float64{`{"minimum":0,"exclusiveMaximum":1000}`: 1000, `{"minimum":0,"exclusiveMaximum":1e15}`: 1e15} {
+		for _, most := range []float64{1000, 1e15} {
+			schema := fmt.Sprintf(`{"minimum":0,"exclusiveMaximum":%g}`, most)
 			c, err := v.Compile(Form{Schema: json.RawMessage(schema)})
 			if err != nil {
 				t.Fatal(err)
@@ -344,18 +361,47 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// FuzzRegex compiles any expression.
+// FuzzRegex compiles any expression, also as the pattern of a schema: what it lets through matches.
 func FuzzRegex(f *testing.F) {
-	for _, pattern := range []string{`a|b+`, `(.*a.{20})`, `[^\x00-\x{10FFFF}]`, `(?i)k+$`, `((a?){9}){9}`, `^$`, `\pL{2}`} {
-		f.Add(pattern)
+	for _, pattern := range []string{
+		`a|b+`, `(.*a.{20})`, `[^\x00-\x{10FFFF}]`, `(?i)k+$`, `((a?){9}){9}`, `^$`, `\pL{2}`, `^a$|^$`, `(^|,)a(,|$)`, `\S\s`, `^[^"\\]{2,9}$`,
+	} {
+		f.Add(pattern, uint64(1))
 	}
 	v := words()
-	f.Fuzz(func(t *testing.T, pattern string) {
+	f.Fuzz(func(t *testing.T, pattern string, seed uint64) {
 		v.cache = cache{}
-		c, err := v.Compile(Form{Regex: pattern})
+		r := rand.New(rand.NewPCG(seed, 1))
+		if c, err := v.Compile(Form{Regex: pattern}); err == nil {
+			text, ended := write(t, v, c, r, 30)
+			re := regexp.MustCompile(pattern)
+			re.Longest()
+			if ended && !slices.Equal(re.FindStringIndex(text), []int{0, len(text)}) {
+				t.Fatalf("%q", text)
+			}
+		}
+		schema, err := json.Marshal(map[string]string{"type": "string", "pattern": pattern})
 		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := v.Compile(Form{Schema: schema})
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") || len(err.Error()) > 6000 {
+				t.Fatal(err)
+			}
 			return
 		}
-		write(t, v, c, rand.New(rand.NewPCG(1, 1)), 30)
+		text, ended := write(t, v, c, r, 40)
+		if !ended {
+			return
+		}
+		var value string
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		var of struct{ Pattern string }
+		if err := json.Unmarshal(schema, &of); err != nil || !regexp.MustCompile(fromECMA(of.Pattern)).MatchString(value) {
+			t.Fatalf("%q does not match %q", value, of.Pattern)
+		}
 	})
 }

@@ -196,8 +196,9 @@ func TestSuite(t *testing.T) {
 		at, err := v.Compile(Form{Schema: c.Schema})
 		if err != nil {
 			text := err.Error()
+			says := func(beginning string) bool { return strings.HasPrefix(text, beginning) }
 			if strings.Contains(text, "\n") || len(text) > 700 ||
-				!slices.ContainsFunc([]string{"at #", "the schema is not valid: ", "no text fits"}, func(s string) bool { return strings.HasPrefix(text, s) }) {
+				!slices.ContainsFunc([]string{"at #", "the schema is not valid: ", "no text fits"}, says) {
 				t.Errorf("%s: %s", name, text)
 			}
 			continue
@@ -263,7 +264,8 @@ func TestPythonAgrees(t *testing.T) {
 	var lines bytes.Buffer
 	for _, schema := range all {
 		c, err := v.Compile(Form{Schema: json.RawMessage(schema)})
-		if err != nil || strings.Contains(schema, "u{1F600}") || strings.Contains(schema, `\\p{`) || strings.Contains(schema, `\\c`) { // not of Python
+		notOfPython := func(escape string) bool { return strings.Contains(schema, escape) }
+		if err != nil || slices.ContainsFunc([]string{"u{1F600}", `\\p{`, `\\c`}, notOfPython) {
 			continue
 		}
 		for seed := range uint64(3) {

@@ -206,29 +206,27 @@ func between(parts []part, minKey, maxKey string) (least, most int32) {
 func (b *builder) content(parts []part) (int32, error) {
 	least, most := between(parts, "minLength", "maxLength")
 	var all []int32
+	char := b.char
 	for _, p := range parts {
-		if pattern, ok := p.of["pattern"].(string); ok {
-			x, err := b.search(pattern, narrow)
-			if err != nil {
-				return none, refuse(below(p.at, "pattern"), "%v", err)
-			}
-			all = append(all, x)
+		branches, err := b.patternsOf(p)
+		if err != nil {
+			return none, err
 		}
-		if name, ok := p.of["format"].(string); ok {
-			pattern, known := formats[name]
-			if !known {
-				return none, refuse(below(p.at, "format"), "the format %q is not supported: want %s; or use pattern", name, formatNames())
+		for _, one := range branches {
+			if len(one) == 1 && one[0].series() && char == b.char {
+				n := b.nodes[one[0].node] // so many of one character: no need to count it twice
+				char, least = n.a, max(least, n.min)
+				if n.max != unlimited && (most == unlimited || n.max < most) {
+					most = n.max
+				}
+				continue
 			}
-			x, err := b.search(pattern, asRE2)
-			if err != nil {
-				return none, err
-			}
-			all = append(all, x)
+			all = append(all, b.found(one, narrow))
 		}
 	}
 	switch {
-	case all == nil:
-		all = append(all, b.rep(b.char, least, most))
+	case all == nil || char != b.char:
+		all = append(all, b.rep(char, least, most))
 	case least > 0 || most != unlimited:
 		all = append(all, b.rep(b.exact, least, most))
 	}
@@ -236,6 +234,29 @@ func (b *builder) content(parts []part) (int32, error) {
 		all = append(all, b.unmarked)
 	}
 	return b.alive(b.and(all...)), nil
+}
+
+// patternsOf returns the branches of the pattern of a part, and of its format.
+func (b *builder) patternsOf(p part) (all [][]branch, err error) {
+	if pattern, ok := p.of["pattern"].(string); ok {
+		x, err := b.patternOf(pattern, narrow)
+		if err != nil {
+			return nil, refuse(below(p.at, "pattern"), "%v", err)
+		}
+		all = append(all, x)
+	}
+	if name, ok := p.of["format"].(string); ok {
+		pattern, known := formats[name]
+		if !known {
+			return nil, refuse(below(p.at, "format"), "the format %q is not supported: want %s; or use pattern", name, formatNames())
+		}
+		x, err := b.patternOf(pattern, narrow)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
 }
 
 // widths are the formats of OpenAPI for numbers: the bits of an integer, with its sign; 0 for no limit.
