@@ -403,7 +403,7 @@ func TestForeignPagesAreRefused(t *testing.T) {
 func TestReplyMustFitTheModelLength(t *testing.T) {
 	web, model := start(t)
 	const want = "the prompt has 16 tokens and max_completion_tokens is 5, together more than the 20 tokens of the model's " +
-		"length; ask for at most 4, or leave it out"
+		"length; ask for at most 4"
 	if status, text := ask(t, web, plainPath, "t",
 		`{"prompt":"sixteen letters!","max_tokens":1,"max_completion_tokens":5}`); status != 400 ||
 		!strings.Contains(text, want) || !strings.Contains(text, `"code":"context_length_exceeded"`) {
