@@ -300,6 +300,7 @@ func TestServerRefusesWhatItCannotDo(t *testing.T) {
 		},
 		"top_logprobs": {{`2`}, {`null`, `0`}},
 		"echo":         {{`true`}, {`null`, `false`}},
+		"moderation":   {{`{"model":"x"}`}, {`null`}},
 		"modalities":   {{`["audio"]`}, {`null`, `["text"]`}},
 		"best_of":      {{`2`}, {`null`, `1`}},
 	} {
