@@ -158,7 +158,7 @@ func (g *Gateway) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/models", g.listModels)
 	(&dialects{g.api, func(r *http.Request) keeper {
 		s, _ := r.Context().Value(sessionKey{}).(*session)
-		return s
+		return &s.responses
 	}}).handle(mux)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
 		"POST /v1/reward": (*session).takeReward,

@@ -132,10 +132,7 @@ func (e *endpoint) ask(path, body string, header ...string) (status int, text st
 	if body == "" {
 		method = http.MethodGet
 	}
-	if path == "/messages" && strings.HasPrefix(body, `{"`) && !strings.Contains(body, `"max_tokens"`) { // which this API demands
-		body = `{"max_tokens":4096,` + body[1:]
-	}
-	req, err := http.NewRequestWithContext(e.t.Context(), method, e.URL()+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(e.t.Context(), method, e.URL()+path, strings.NewReader(withLimit(path, body)))
 	if err != nil {
 		e.t.Fatal(err)
 	}

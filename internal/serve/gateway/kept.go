@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/serve/openai"
@@ -30,29 +31,35 @@ type keeper interface {
 	discard(id string)
 }
 
+// ofRollout keeps all responses of a rollout until the rollout ends.
+type ofRollout struct {
+	mu  sync.Mutex
+	all map[string]responded // by their ids
+}
+
 // keep implements keeper.
-func (s *session) keep(r responded) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.responses == nil {
-		s.responses = map[string]responded{}
+func (k *ofRollout) keep(r responded) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all == nil {
+		k.all = map[string]responded{}
 	}
-	s.responses[r.ID] = r
+	k.all[r.ID] = r
 }
 
 // kept implements keeper.
-func (s *session) kept(id string) (response responded, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	response, known = s.responses[id]
+func (k *ofRollout) kept(id string) (response responded, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	response, known = k.all[id]
 	return response, known
 }
 
 // discard implements keeper.
-func (s *session) discard(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.responses, id)
+func (k *ofRollout) discard(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.all, id)
 }
 
 // noResponse returns the problem of a request in whose field param stands the id of a response that is not kept.

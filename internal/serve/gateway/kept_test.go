@@ -68,7 +68,8 @@ func TestKeptResponses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := strings.Join(said, ", "); got != "user input_text: one, assistant output_text: by , user input_text: two" || len(ids) != 3 || ids[""] {
+	const want = "user input_text: one, assistant output_text: by , user input_text: two"
+	if got := strings.Join(said, ", "); got != want || len(ids) != 3 || ids[""] {
 		t.Errorf("items %s with ids %v", got, ids)
 	}
 	if _, err := client.Responses.Cancel(t.Context(), second.ID); err == nil || !strings.Contains(err.Error(), "400") {

@@ -150,7 +150,9 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	q.name = d.api.NameOf(model.Defaults(), q.Model)
 	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
 	q.created = time.Now().Unix()
-	wish := wishes{temperature: q.Temperature, topP: q.TopP, likely: q.TopLogprobs, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form}
+	wish := wishes{
+		temperature: q.Temperature, topP: q.TopP, likely: q.TopLogprobs, longest: "max_output_tokens", most: q.MaxOutputTokens, form: form,
+	}
 	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
 	return q, err
 }

@@ -157,6 +157,7 @@ func TestResponsesThatAreRefused(t *testing.T) {
 func FuzzResponses(f *testing.F) {
 	f.Add(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","output":"x"}]}`)
 	f.Add(`{"instructions":"s","stream":true,"tools":[{"type":"function","name":"f"}],"input":[{"type":"reasoning"},{"role":"assistant"}]}`)
+	f.Add(`{"include":["message.output_text.logprobs"],"top_logprobs":1,"input":[{"role":"assistant","content":[{"logprobs":[{}]}]}]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		e := open(t, trinity.EndpointOptions{})
 		if status, text := e.ask("/responses", body+" "); status != http.StatusOK && status != http.StatusBadRequest {

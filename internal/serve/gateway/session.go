@@ -24,15 +24,16 @@ type session struct {
 	// write writes what happens to a rollout of real traffic into the journal. It is nil in a run.
 	write func(*entry) error
 
+	responses ofRollout // of the Responses API
+
 	mu        sync.Mutex
-	chats     map[digest]*node     // by the chat up to the node's reply, as the client knows it
-	answers   map[digest]*answer   // to requests
-	replied   map[digest][]int     // turns of the replies that an earlier session gave to requests
-	responses map[string]responded // of the Responses API, by their ids
-	nodes     []*node              // in order of arrival
-	calls     int                  // also those that failed
-	inFlight  int                  // calls
-	clock     int                  // counts beginnings and ends of calls
+	chats     map[digest]*node   // by the chat up to the node's reply, as the client knows it
+	answers   map[digest]*answer // to requests
+	replied   map[digest][]int   // turns of the replies that an earlier session gave to requests
+	nodes     []*node            // in order of arrival
+	calls     int                // also those that failed
+	inFlight  int                // calls
+	clock     int                // counts beginnings and ends of calls
 	committed bool
 	posted    map[int]*posted // experiences that the program has posted, by their turns; nil learns all
 	reward    *trinity.Reward

@@ -35,6 +35,7 @@ var unsupported = map[string][]any{
 	"logits_processors":          nil,
 	"lora_path":                  nil,
 	"modalities":                 {[]any{"text"}},
+	"moderation":                 nil,
 	"reasoning_effort":           {"none"},
 	"return_prompt_token_ids":    {false},
 	"skip_special_tokens":        {true},
@@ -58,8 +59,8 @@ const guided = "guided_"
 
 // harmless are the keys that say nothing about a reply's text.
 var harmless = []string{
-	"cache_salt", "guided_decoding_backend", "metadata", "prediction", "priority", "prompt_cache_key", "prompt_cache_retention",
-	"request_id", "safety_identifier", "service_tier", "spaces_between_special_tokens", "store", "user",
+	"cache_salt", "guided_decoding_backend", "metadata", "prediction", "priority", "prompt_cache_key", "prompt_cache_options",
+	"prompt_cache_retention", "request_id", "safety_identifier", "service_tier", "spaces_between_special_tokens", "store", "user",
 }
 
 // supported are the keys of wire.Request.

@@ -350,7 +350,7 @@ func (d Defaults) Fit(p *trinity.SamplingParams, prompt []int32, key string, ask
 	}
 	if asked != nil && *asked > room && !d.Cut {
 		return TooLong(key, "the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; "+
-			"ask for at most %d, or leave it out", len(prompt), key, *asked, d.MaxLen, room)
+			"ask for at most %d", len(prompt), key, *asked, d.MaxLen, room)
 	}
 	if p.MaxTokens == 0 || p.MaxTokens > room {
 		p.MaxTokens = room

@@ -295,11 +295,14 @@ func TestServerRefusesWhatItCannotDo(t *testing.T) {
 		"chat_template_kwargs": {{`{"enable_thinking":false}`}, {`null`, `{}`}},
 		"presence_penalty":     {{`2.5`, `"x"`}, {`null`, `0`, `0.0`, `0.5`}},
 		"frequency_penalty":    {{`-3`, `1e99`}, {`null`, `0e1`, `-1`}},
-		"logit_bias":           {{`{"256":1}`, `{"-1":1}`, `{"a":1}`, `{"1":101}`, `{"05":1}`, `{"+5":1}`, `["5"]`, `{"5":"1"}`}, {`null`, `{}`, `{"97":-100,"98":5}`}},
-		"top_logprobs":         {{`2`}, {`null`, `0`}},
-		"echo":                 {{`true`}, {`null`, `false`}},
-		"modalities":           {{`["audio"]`}, {`null`, `["text"]`}},
-		"best_of":              {{`2`}, {`null`, `1`}},
+		"logit_bias": {
+			{`{"256":1}`, `{"-1":1}`, `{"a":1}`, `{"1":101}`, `{"05":1}`, `{"+5":1}`, `["5"]`, `{"5":"1"}`}, {`null`, `{}`, `{"97":-100,"98":5}`},
+		},
+		"top_logprobs": {{`2`}, {`null`, `0`}},
+		"echo":         {{`true`}, {`null`, `false`}},
+		"moderation":   {{`{"model":"x"}`}, {`null`}},
+		"modalities":   {{`["audio"]`}, {`null`, `["text"]`}},
+		"best_of":      {{`2`}, {`null`, `1`}},
 	} {
 		for _, value := range values[0] {
 			if status, text := chatted(`"` + key + `":` + value); status != 400 || !strings.Contains(text, `"param":"`+key+`"`) {
@@ -401,7 +404,7 @@ func TestForeignPagesAreRefused(t *testing.T) {
 func TestReplyMustFitTheModelLength(t *testing.T) {
 	web, model := start(t)
 	const want = "the prompt has 16 tokens and max_completion_tokens is 5, together more than the 20 tokens of the model's " +
-		"length; ask for at most 4, or leave it out"
+		"length; ask for at most 4"
 	if status, text := ask(t, web, plainPath, "t",
 		`{"prompt":"sixteen letters!","max_tokens":1,"max_completion_tokens":5}`); status != 400 ||
 		!strings.Contains(text, want) || !strings.Contains(text, `"code":"context_length_exceeded"`) {

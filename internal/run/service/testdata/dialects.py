@@ -94,7 +94,8 @@ chat = create(model=model, messages=hi, tools=[weather, clock], tool_choice={"ty
 call("tool_choice by name", json.loads(one.function.arguments)["place"] in ("Oslo", "Rome"))
 loop = hi + [chat.choices[0].message, {"role": "tool", "tool_call_id": one.id, "content": "cold"}]
 call("tool result", create(model=model, messages=loop, tools=[weather], max_tokens=4).usage.prompt_tokens > chat.usage.prompt_tokens)
-deltas = [c.choices[0].delta for c in create(model=model, messages=hi, tools=[weather], tool_choice="required", stream=True) if c.choices]
+deltas = [c.choices[0].delta for c in create(
+    model=model, messages=hi, tools=[weather], tool_choice="required", parallel_tool_calls=False, stream=True) if c.choices]
 call("streamed call", [t.function.name for d in deltas for t in d.tool_calls or []][0] == "weather")
 call("no tool", not create(model=model, messages=hi, tools=[weather], tool_choice="none", max_tokens=4).choices[0].message.tool_calls)
 refused("unknown tool", openai.BadRequestError, lambda: create(
