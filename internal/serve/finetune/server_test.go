@@ -389,7 +389,8 @@ func TestUploads(t *testing.T) {
 	path := "uploads/" + id
 	c.refused("bob", "POST", path+"/parts", formOf("data", "x"), 404, "there is no upload")
 	c.refused("bob", "POST", path+"/complete", map[string]any{"part_ids": []string{}}, 404, "there is no upload")
-	c.refused("ann", "POST", path+"/parts", formOf("data", "x"), 400, "with it 7 have come: the upload has 6")
+	c.refused("ann", "POST", path+"/parts", formOf("data", "1234567"), 400, "with it 13 have come: the upload has 6")
+	c.part("ann", id, "{}\n") // once more, by a client that got no answer
 	c.refused("ann", "POST", path+"/parts", formOf("data", ""), 400, "the part has 0 bytes")
 	c.refused("ann", "POST", path+"/parts", formOf("file", "x"), 400, "the form has no data")
 	c.refused("ann", "POST", path+"/complete", map[string]any{"part_ids": []string{b}}, 400, "the parts have 3 bytes")
@@ -398,7 +399,7 @@ func TestUploads(t *testing.T) {
 	whole := map[string]any{"part_ids": []string{b, a}, "md5": "00"}
 	c.refused("ann", "POST", path+"/complete", whole, 400, "the file that has come has the MD5 5a09f2521917f9281c62dc837ffdef0a")
 	again := serve(t, c.dir, nil) // parts outlive the service
-	if n := again.s.files.used("ann"); n != 6 {
+	if n := again.s.files.used("ann"); n != 9 {
 		t.Errorf("the parts count %d bytes", n)
 	}
 	whole["md5"] = "5A09F2521917F9281C62DC837FFDEF0A"
