@@ -95,10 +95,13 @@ func (j *job) note(level, format string, args ...any) {
 // key is what names of a job's things have of its ID.
 func (j *job) key() string { return strings.TrimPrefix(j.ID, "ftjob-") }
 
-// end ends a job.
+// end ends a job. The copies that it has trained on go: its owner has the files.
 func (j *job) end(status wire.Status) {
 	at := now()
 	j.Status, j.FinishedAt, j.Wanted = status, &at, ""
+	for _, name := range []string{trainingRows, validationRows, adapterName} {
+		_ = os.RemoveAll(filepath.Join(j.dir, name)) // what stays takes up space alone
+	}
 }
 
 // fail ends a job with an error.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -401,6 +402,9 @@ func (s *Server) finish(j *job, failed error) {
 		case wanted == wire.Cancelled:
 			j.end(wire.Cancelled)
 			j.note("info", "The job was cancelled")
+		case strings.Contains(failed.Error(), syscall.ENOSPC.Error()): // which more room mends
+			j.Status = wire.Paused
+			j.note("warn", "The job was paused, because the disk of the service is full: resume it when there is room")
 		default:
 			p := &openai.Problem{Code: "run_failed"}
 			errors.As(failed, &p)

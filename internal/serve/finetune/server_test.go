@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -553,9 +554,9 @@ func TestAJobSucceeds(t *testing.T) {
 	on := c.order("ann", map[string]any{"model": name})
 	c.until("ann", on, "succeeded")
 	config, err := os.ReadFile(filepath.Join(c.dir, "jobs", on, "config.yaml"))
-	copied, wrong := os.ReadFile(filepath.Join(c.dir, "jobs", on, "adapter", "adapter_model.safetensors"))
-	if err != nil || wrong != nil || !strings.Contains(string(config), `path: "adapter"`) || string(copied) != "weights" {
-		t.Errorf("%s, %v, %q, %v", config, err, copied, wrong)
+	left, wrong := os.ReadDir(filepath.Join(c.dir, "jobs", on))
+	if err != nil || wrong != nil || !strings.Contains(string(config), `path: "adapter"`) || len(left) != 4 {
+		t.Errorf("%s, %v, %v, %v", config, err, left, wrong)
 	}
 	c.refused("bob", "POST", "fine_tuning/jobs", map[string]any{"model": name, "training_file": "x"}, 400, "there is no model")
 }
@@ -591,6 +592,10 @@ func TestModelsAreDeleted(t *testing.T) {
 	on := c.order("ann", map[string]any{"model": name})
 	c.until("ann", on, "running")
 	c.refused("ann", "DELETE", "models/ft:org/tiny::"+strings.TrimPrefix(on, "ftjob-"), nil, 400, "has not ended")
+	copied, err := os.ReadFile(filepath.Join(c.dir, "jobs", on, "adapter", "adapter_model.safetensors"))
+	if err != nil || string(copied) != "weights" {
+		t.Errorf("%q, %v", copied, err)
+	}
 	if r := c.good("ann", "DELETE", "models/"+name, nil); r["deleted"] != true || r["id"] != name {
 		t.Errorf("%v", r)
 	}
@@ -620,6 +625,12 @@ func TestJobsFail(t *testing.T) {
 	failed(c.order("", nil), "invalid_training_file", "training_file: line 1: too long")
 	c.write("run.fails", "no memory")
 	failed(c.order("", nil), "run_failed", "no memory")
+	c.write("run.fails", "step 20: write x: "+syscall.ENOSPC.Error()+"; make room")
+	full := c.order("", nil)
+	c.until("", full, "paused")
+	c.write("run.fails", "")
+	c.good("", "POST", "fine_tuning/jobs/"+full+"/resume", nil)
+	c.until("", full, "succeeded")
 	c.write("check.fails", "config.yaml:3: no")
 	failed(c.order("", nil), "invalid_job", "config.yaml:3: no")
 	c.write("check.fails", "config.yaml:21:7: buffer.trainer_input.path: validation.jsonl:7: messages[0] is no message")
