@@ -240,7 +240,7 @@ func (u *uploads) take(one *upload, name string) (any, error) {
 		return nil, unkept(err)
 	}
 	if sum := one.size() + info.Size(); info.Size() == 0 || sum > 2*one.Bytes || len(one.parts) >= maxParts {
-		return nil, openai.Bad("data", "the part has %d bytes, and with it %d have come: the upload has %d, in at most %d parts that are not empty",
+		return nil, openai.Bad("data", "the part has %d bytes, and with it %d have come: the upload has %d, in at most %d parts, none empty",
 			info.Size(), sum, one.Bytes, maxParts)
 	}
 	one.parts[name] = info.Size()
