@@ -235,15 +235,16 @@ var looking, turnLength = time.Second, 10 * time.Minute
 // follow charges a turn for the steps of a job until ctx ends, and ends the job's process when its turn is over: it resumes
 // from there in its next turn.
 func (s *Server) follow(ctx context.Context, j *job, t Turn) {
-	began, tick := time.Now(), time.NewTicker(looking)
-	defer tick.Stop()
+	began, wait := time.Now(), looking
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(wait):
 		}
+		looked := time.Now()
 		s.charge(j, t)
+		wait = max(looking, 50*time.Since(looked)) // the metrics of a long job take a while to read
 		why := t.Over(time.Since(began) > turnLength)
 		if why == "" {
 			continue
