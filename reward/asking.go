@@ -52,13 +52,14 @@ func (a *askArgs) askAll(
 	if err != nil {
 		return err
 	}
-	options := trinity.AskOptions{Temperature: &a.Temperature, TopP: a.topP, MaxTokens: a.MaxTokens, Seed: a.seed, Keep: func(answer trinity.Answer) error {
+	options := trinity.AskOptions{Temperature: &a.Temperature, TopP: a.topP, MaxTokens: a.MaxTokens, Seed: a.seed}
+	options.Keep = func(answer trinity.Answer) error {
 		object, err := lastObject(answer.Message.Content)
 		if err != nil {
 			return err
 		}
 		return read(object)
-	}}
+	}
 	for try := 1; ; try++ {
 		answer, err := judge.Ask(ctx, messages, options)
 		if err != nil {

@@ -31,7 +31,7 @@ func (s *graderSampling) set(a *askArgs) error {
 		return fmt.Errorf("sampling_params.top_p: want a number above 0, at most 1, got %g", *s.TopP)
 	case s.MaxTokens < 0:
 		return fmt.Errorf("sampling_params.max_completions_tokens: want at least 1, got %d", s.MaxTokens)
-	case s.Effort != nil && *s.Effort != "none":
+	case s.Effort != nil:
 		return fmt.Errorf("sampling_params.reasoning_effort: the models here have no levels of effort: leave it out, got %q", *s.Effort)
 	}
 	if s.Temperature != nil {

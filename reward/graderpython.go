@@ -49,6 +49,9 @@ func (p *pythonGrader) grade(ctx context.Context, s *sample) (float64, error) {
 	program.Limits.Memory, program.Limits.Output = int64(p.args.MaxMemory)<<20, 1<<20
 	r, err := (&codeRun{args: p.args, host: s.in.Host}).run(ctx, program, p.args.Timeout)
 	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return 0, &failure{"python_grader_runtime_error", err}
+		}
 		if errors.Is(err, context.Cause(ctx)) {
 			return 0, err
 		}

@@ -155,19 +155,19 @@ type terms struct {
 }
 
 // configure returns the configuration of a job's run. Its paths are below the job's directory.
-func (s *Server) configure(j *job, c *settled) ([]byte, error) {
+func (o *Options) configure(j *job, c *settled) ([]byte, error) {
 	t := terms{
-		Options: s.opts, Job: j, Numbers: c, IsRL: j.Method.Type == wire.Reinforcement, IsDPO: j.Method.Type == wire.DPO, Rank: loraRank,
+		Options: *o, Job: j, Numbers: c, IsRL: j.Method.Type == wire.Reinforcement, IsDPO: j.Method.Type == wire.DPO, Rank: loraRank,
 		Rollouts: rollouts, WarmUp: min(10, c.Steps/10), SaveEvery: max(1, c.Steps/saves), Kept: keptSteps,
 	}
 	var err error
-	if t.Base, err = s.baseOf(j.Base); err == nil && j.Model != j.Base {
+	if t.Base, err = o.baseOf(j.Base); err == nil && j.Model != j.Base {
 		t.Adapter = adapterName
 	}
 	if err == nil && t.IsRL {
 		var object any
 		err = json.Unmarshal(j.terms().Grader, &object)
-		t.Grader, t.Judges = escaped(object), s.judges(object)
+		t.Grader, t.Judges = escaped(object), o.judges(object)
 	}
 	if err != nil {
 		return nil, err
@@ -202,10 +202,10 @@ func escaped(value any) any {
 }
 
 // judges returns the models of this service that a grader asks.
-func (s *Server) judges(object any) (all []map[string]any) {
+func (o *Options) judges(object any) (all []map[string]any) {
 	for _, name := range modelsOf(object) {
-		if i := slices.IndexFunc(s.opts.Bases, func(b Base) bool { return b.Name == name }); i >= 0 {
-			all = append(all, map[string]any{"name": name, "model_path": s.opts.Bases[i].Path, "max_model_len": s.opts.Bases[i].MaxLen})
+		if i := slices.IndexFunc(o.Bases, func(b Base) bool { return b.Name == name }); i >= 0 {
+			all = append(all, map[string]any{"name": name, "model_path": o.Bases[i].Path, "max_model_len": o.Bases[i].MaxLen})
 		}
 	}
 	return all

@@ -158,8 +158,9 @@ func (s *Server) checkpoints(owner string, r *http.Request) (any, error) {
 	return page(r, all, 10, 1000, func(c wire.Checkpoint) string { return c.ID })
 }
 
-// results keeps the metrics of a job's steps as a file of its owner.
-func (s *Server) results(j *job) (wire.File, error) {
+// results keeps the metrics of a job's steps as a file of its owner, which is one file however often a service is killed
+// before it says that the job has ended.
+func (f *files) results(j *job) (wire.File, error) {
 	all := j.progress()
 	names := map[string]bool{}
 	for _, p := range all {
@@ -169,7 +170,7 @@ func (s *Server) results(j *job) (wire.File, error) {
 	}
 	delete(names, "step")
 	header := append([]string{"step"}, slices.Sorted(maps.Keys(names))...)
-	return s.files.add(j.Owner, newFileID(), func(w io.Writer) (wire.File, error) {
+	return f.add(j.Owner, filePrefix+j.key(), func(w io.Writer) (wire.File, error) {
 		table := csv.NewWriter(w)
 		if err := table.Write(header); err != nil {
 			return wire.File{}, err

@@ -108,7 +108,11 @@ type namedAsker struct {
 // Ask implements [trinity.Asker].
 func (a namedAsker) Ask(ctx context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
 	answer, err := a.Asker.Ask(ctx, messages, o)
-	if err != nil && !errors.As(err, new(*trinity.AskError)) {
+	switch {
+	case err == nil || errors.As(err, new(*trinity.AskError)):
+	case ctx.Err() != nil:
+		err = trinity.NoAnswer(a.name, trinity.AskTimedOut, err)
+	default:
 		err = trinity.NoAnswer(a.name, trinity.AskUnreachable, err)
 	}
 	return answer, err
@@ -202,11 +206,6 @@ func (g graders) run(owner string, r *http.Request, body []byte) (any, error) {
 	}
 	reason := reward.Reason
 	switch {
-	case !reward.Valid && ctx.Err() != nil:
-		if reason = "other_error"; kind == "python" {
-			reason = "python_grader_runtime_error"
-		}
-		reason += fmt.Sprintf(": it took more than %v", grading)
 	case err != nil:
 		reason = fmt.Sprintf("other_error: %v", err)
 	case reward.Valid:

@@ -95,10 +95,13 @@ func (j *job) note(level, format string, args ...any) {
 // key is what names of a job's things have of its ID.
 func (j *job) key() string { return strings.TrimPrefix(j.ID, "ftjob-") }
 
-// end ends a job.
+// end ends a job. The copies that it has trained on go: its owner has the files.
 func (j *job) end(status wire.Status) {
 	at := now()
 	j.Status, j.FinishedAt, j.Wanted = status, &at, ""
+	for _, name := range []string{trainingRows, validationRows, adapterName} {
+		_ = os.RemoveAll(filepath.Join(j.dir, name)) // what stays takes up space alone
+	}
 }
 
 // fail ends a job with an error.
@@ -197,7 +200,7 @@ func (s *Server) create(owner string, r *http.Request, body []byte) (any, error)
 		return nil, openai.Bad("", "%d jobs of this key have not ended, and there may be no more: cancel some", n)
 	}
 	j.Key, j.Order = key, sum[:]
-	if err := s.prepare(j); err != nil {
+	if err := s.files.prepare(j); err != nil {
 		return nil, unkept(err)
 	}
 	s.mu.Lock()
@@ -342,7 +345,8 @@ func (s *Server) setMethod(j *job, o *wire.Order) error {
 	}
 	for _, name := range modelsOf(object) {
 		if !slices.ContainsFunc(s.opts.Bases, func(b Base) bool { return b.Name == name }) {
-			return openai.Bad(at+".grader", "the grader asks the model %.80q, which this service does not have: want one of %s", name, s.names())
+			return openai.Bad(at+".grader", "the grader asks the model %.80q, which this service does not have: want one of %s", name,
+				s.opts.names())
 		}
 	}
 	return nil
@@ -381,12 +385,12 @@ func checkTerms(method string, t *wire.MethodTerms) error {
 }
 
 // prepare makes the directory of a job, with copies of its data: the client may delete its files.
-func (s *Server) prepare(j *job) error {
+func (f *files) prepare(j *job) error {
 	j.note("info", "Created fine-tuning job: %s", j.ID)
 	j.note("info", "Validating training file: %s", j.TrainingFile)
 	return durable.WriteDir(j.dir, func(dir string) error {
 		for _, file := range j.data() {
-			err := copyFile(s.files.path(file.id), filepath.Join(dir, file.name))
+			err := copyFile(f.path(file.id), filepath.Join(dir, file.name))
 			if errors.Is(err, fs.ErrNotExist) {
 				return openai.Bad(file.key, "the file %s was deleted meanwhile", file.id)
 			}
@@ -548,25 +552,25 @@ func (s *Server) shown(j *job) wire.Job {
 }
 
 // baseOf returns a base of the service.
-func (s *Server) baseOf(name string) (Base, error) {
-	for _, b := range s.opts.Bases {
+func (o *Options) baseOf(name string) (Base, error) {
+	for _, b := range o.Bases {
 		if b.Name == name {
 			return b, nil
 		}
 	}
-	return Base{}, openai.Bad("model", "there is no model %.120q: want one of %s", name, s.names())
+	return Base{}, openai.Bad("model", "there is no model %.120q: want one of %s", name, o.names())
 }
 
 // modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.
 func (s *Server) modelOf(owner, name string) (base Base, adapter string, err error) {
-	if base, err = s.baseOf(name); err == nil {
+	if base, err = s.opts.baseOf(name); err == nil {
 		return base, "", nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.served(owner) {
 		if m.Name == name {
-			if base, err = s.baseOf(m.Base); err != nil {
+			if base, err = s.opts.baseOf(m.Base); err != nil {
 				err = openai.Bad("model", "%s is an adapter of %s, which this service does not have", name, m.Base)
 			}
 			return base, m.Dir, err
@@ -577,7 +581,7 @@ func (s *Server) modelOf(owner, name string) (base Base, adapter string, err err
 
 // removeModel removes a model of an owner: a checkpoint, or what a job has made with all its checkpoints.
 func (s *Server) removeModel(owner, name string) (any, error) {
-	if _, err := s.baseOf(name); err == nil {
+	if _, err := s.opts.baseOf(name); err == nil {
 		return nil, &openai.Problem{Status: http.StatusForbidden, Code: "model_not_owned", Param: "model", Message: fmt.Sprintf(
 			"%s is a model of the service: clients delete what their jobs have made", name)}
 	}
@@ -607,9 +611,9 @@ func (s *Server) removeModel(owner, name string) (any, error) {
 	return nil, missing("there is no model %.200q here", name)
 }
 
-func (s *Server) names() string {
+func (o *Options) names() string {
 	var all []string
-	for _, b := range s.opts.Bases {
+	for _, b := range o.Bases {
 		all = append(all, b.Name)
 	}
 	return strings.Join(all, ", ")

@@ -134,7 +134,7 @@ func TestConfigurationsOfJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := c.s.configure(j, &numbers)
+			text, err := c.s.opts.configure(j, &numbers)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,11 +210,11 @@ func TestGradersRun(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	asks["model"] = "gpt"
-	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model \"gpt\", which this service does")
+	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": asks}, 400, "asks the model \"gpt\", which")
 	c.refused("", "POST", "fine_tuning/alpha/graders/run", map[string]any{"grader": 1}, 400, "want a grader object")
 	check["operation"] = "eq"
 	multi["calculate_output"] = "a+"
-	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": multi}, 400, "grader.calculate_output: formula_parse_error")
+	c.refused("", "POST", "fine_tuning/alpha/graders/validate", map[string]any{"grader": multi}, 400, "calculate_output: formula_parse_error")
 	nested := any(check)
 	for range 9 {
 		nested = map[string]any{"type": "multi", "name": "m", "calculate_output": "a", "graders": map[string]any{"a": nested}}
@@ -225,7 +225,7 @@ func TestGradersRun(t *testing.T) {
 	t.Cleanup(func() { grading = was })
 	asks["model"], question["content"] = "org/tiny", "wait"
 	r = run(asks, nil)
-	if names := failed(r); r["reward"] != nil || len(names) != 1 || names[0] != "other_error" {
+	if names := failed(r); r["reward"] != nil || len(names) != 1 || names[0] != "model_grader_server_error" {
 		t.Errorf("%v", r)
 	}
 }

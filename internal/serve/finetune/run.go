@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -115,12 +116,12 @@ func (s *Server) validate(ctx context.Context, j *job) {
 	c, err := s.checkData(j)
 	var text []byte
 	if err == nil {
-		if text, err = s.configure(j, &c); err == nil {
+		if text, err = s.opts.configure(j, &c); err == nil {
 			err = durable.WriteSecret(filepath.Join(j.dir, configFile), text)
 		}
 	}
 	if err == nil {
-		err = s.check(ctx, j)
+		err = j.check(ctx, s.opts.Program)
 	}
 	if ctx.Err() != nil {
 		return // the next service checks it again
@@ -155,7 +156,7 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 			return c, &openai.Problem{Code: "invalid_" + file.key, Param: file.key, Message: file.key + ": " + err.Error()}
 		}
 	}
-	base, err := s.baseOf(j.Base)
+	base, err := s.opts.baseOf(j.Base)
 	if err != nil {
 		return c, err
 	}
@@ -163,10 +164,10 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 }
 
 // check checks the configuration of a job as `trinity check` does, but for memory.
-func (s *Server) check(ctx context.Context, j *job) error {
+func (j *job) check(ctx context.Context, program string) error {
 	said := &process.Ends{}
 	p := process.Program{
-		Path: s.opts.Program, Command: []string{os.Args[0], "check", "--no-python", "--config", configFile}, Dir: j.dir, Foreign: true,
+		Path: program, Command: []string{os.Args[0], "check", "--no-python", "--config", configFile}, Dir: j.dir, Foreign: true,
 		Stderr: said,
 	}
 	plan, err := p.Run(ctx, nil, 1<<20)
@@ -234,15 +235,16 @@ var looking, turnLength = time.Second, 10 * time.Minute
 // follow charges a turn for the steps of a job until ctx ends, and ends the job's process when its turn is over: it resumes
 // from there in its next turn.
 func (s *Server) follow(ctx context.Context, j *job, t Turn) {
-	began, tick := time.Now(), time.NewTicker(looking)
-	defer tick.Stop()
+	began, wait := time.Now(), looking
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(wait):
 		}
+		looked := time.Now()
 		s.charge(j, t)
+		wait = max(looking, 50*time.Since(looked)) // the metrics of a long job take a while to read
 		why := t.Over(time.Since(began) > turnLength)
 		if why == "" {
 			continue
@@ -304,7 +306,7 @@ func (s *Server) train(ctx context.Context, j *job, t Turn) {
 	var following sync.WaitGroup
 	ends, end := context.WithCancel(running)
 	following.Go(func() { s.follow(ends, j, t) })
-	err := s.process(running, j)
+	err := j.process(running, s.opts.Program)
 	end()
 	following.Wait()
 	s.charge(j, t)
@@ -316,7 +318,7 @@ func (s *Server) train(ctx context.Context, j *job, t Turn) {
 }
 
 // process runs the process of a job.
-func (s *Server) process(ctx context.Context, j *job) error {
+func (j *job) process(ctx context.Context, program string) error {
 	if err := waitFree(ctx, j.runDir()); err != nil {
 		return err
 	}
@@ -327,7 +329,7 @@ func (s *Server) process(ctx context.Context, j *job) error {
 	defer log.Close()
 	said := &process.Ends{}
 	p := process.Program{
-		Path: s.opts.Program, Command: []string{os.Args[0], "run", "--config", configFile}, Dir: j.dir, Foreign: true, Stdout: log,
+		Path: program, Command: []string{os.Args[0], "run", "--config", configFile}, Dir: j.dir, Foreign: true, Stdout: log,
 		Stderr: &tee{log, said},
 	}
 	if _, err := p.Run(ctx, nil, 0); err != nil {
@@ -372,7 +374,7 @@ func (s *Server) finish(j *job, failed error) {
 	var results wire.File
 	if failed == nil {
 		var err error
-		if results, err = s.results(j); err != nil {
+		if results, err = s.files.results(j); err != nil {
 			s.opts.Say(fmt.Sprintf("the results of the fine-tuning job %s: %v", j.ID, err))
 		}
 	}
@@ -401,6 +403,9 @@ func (s *Server) finish(j *job, failed error) {
 		case wanted == wire.Cancelled:
 			j.end(wire.Cancelled)
 			j.note("info", "The job was cancelled")
+		case strings.Contains(failed.Error(), syscall.ENOSPC.Error()): // which more room mends
+			j.Status = wire.Paused
+			j.note("warn", "The job was paused, because the disk of the service is full: resume it when there is room")
 		default:
 			p := &openai.Problem{Code: "run_failed"}
 			errors.As(failed, &p)

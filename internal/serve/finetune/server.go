@@ -80,7 +80,7 @@ type Server struct {
 // New returns a server with the files and jobs that another one of this directory has left.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, asking: map[string]bool{}, checked: map[string]int64{}, changed: make(chan struct{})}
-	s.graders = graders{o.Grader, o.Asker, s.names, make(chan struct{}, 2), &sync.Map{}}
+	s.graders = graders{o.Grader, o.Asker, s.opts.names, make(chan struct{}, 2), &sync.Map{}}
 	s.files = files{dir: filepath.Join(o.Dir, filesDir), fits: s.fits}
 	if err := s.files.open(); err != nil {
 		return nil, err

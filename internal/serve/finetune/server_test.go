@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -365,118 +366,6 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// upload begins an upload of a text, and returns its ID.
-func (c *tester) upload(owner string, bytes int) string {
-	c.t.Helper()
-	order := map[string]any{"bytes": bytes, "filename": "a/rows.jsonl", "mime_type": "text/jsonl", "purpose": "fine-tune"}
-	u := c.good(owner, "POST", "uploads", order)
-	if u["object"] != "upload" || u["status"] != "pending" || u["expires_at"].(float64) != u["created_at"].(float64)+3600 {
-		c.t.Errorf("%v", u)
-	}
-	return u["id"].(string)
-}
-
-// part sends a part of an upload, and returns its ID.
-func (c *tester) part(owner, id, text string) string {
-	c.t.Helper()
-	return c.good(owner, "POST", "uploads/"+id+"/parts", formOf("data", text))["id"].(string)
-}
-
-func TestUploads(t *testing.T) {
-	c := serve(t, "", func(o *Options) { o.Disk = func(string) int64 { return 1000 } })
-	id := c.upload("ann", 6)
-	a, b := c.part("ann", id, "{}\n"), c.part("ann", id, "[]\n")
-	path := "uploads/" + id
-	c.refused("bob", "POST", path+"/parts", formOf("data", "x"), 404, "there is no upload")
-	c.refused("bob", "POST", path+"/complete", map[string]any{"part_ids": []string{}}, 404, "there is no upload")
-	c.refused("ann", "POST", path+"/parts", formOf("data", "x"), 400, "with it 7 have come: the upload has 6")
-	c.refused("ann", "POST", path+"/parts", formOf("data", ""), 400, "the part has 0 bytes")
-	c.refused("ann", "POST", path+"/parts", formOf("file", "x"), 400, "the form has no data")
-	c.refused("ann", "POST", path+"/complete", map[string]any{"part_ids": []string{b}}, 400, "the parts have 3 bytes")
-	c.refused("ann", "POST", path+"/complete", map[string]any{"part_ids": []string{b, b}}, 400, "or it is there twice")
-	c.refused("ann", "POST", path+"/complete", map[string]any{"part_ids": []string{"../upload.json"}}, 400, "has no part")
-	whole := map[string]any{"part_ids": []string{b, a}, "md5": "00"}
-	c.refused("ann", "POST", path+"/complete", whole, 400, "the file that has come has the MD5 5a09f2521917f9281c62dc837ffdef0a")
-	again := serve(t, c.dir, nil) // parts outlive the service
-	if n := again.s.files.used("ann"); n != 6 {
-		t.Errorf("the parts count %d bytes", n)
-	}
-	whole["md5"] = "5A09F2521917F9281C62DC837FFDEF0A"
-	done := again.good("ann", "POST", path+"/complete", whole)
-	file := done["file"].(map[string]any)
-	if done["status"] != "completed" || file["filename"] != "rows.jsonl" || file["bytes"] != 6.0 || file["purpose"] != "fine-tune" {
-		t.Errorf("%v", done)
-	}
-	if same := again.good("ann", "POST", path+"/complete", whole)["file"].(map[string]any); same["id"] != file["id"] {
-		t.Errorf("a repeated request makes the file %v, not %v", same["id"], file["id"])
-	}
-	if text := again.good("ann", "GET", "files/"+file["id"].(string)+"/content", nil)["text"]; text != "[]\n{}\n" {
-		t.Errorf("%q", text)
-	}
-	if n := again.s.files.used("ann"); n != 6 {
-		t.Errorf("the file counts %d bytes", n)
-	}
-	again.refused("ann", "POST", path+"/parts", formOf("data", "x"), 400, "is completed")
-	again.refused("ann", "POST", path+"/cancel", nil, 400, "is completed")
-}
-
-func TestUploadsEnd(t *testing.T) {
-	c := serve(t, "", func(o *Options) { o.Disk = func(string) int64 { return 1000 } })
-	id := c.upload("ann", 6)
-	c.part("ann", id, "abc")
-	if u := c.good("ann", "POST", "uploads/"+id+"/cancel", nil); u["status"] != "cancelled" {
-		t.Errorf("%v", u)
-	}
-	c.refused("ann", "POST", "uploads/"+id+"/complete", map[string]any{"part_ids": []string{}}, 400, "is cancelled")
-	late := c.upload("ann", 900)
-	c.part("ann", late, strings.Repeat("x", 600))
-	c.refused("ann", "POST", "files", formOf("file", strings.Repeat("x", 401), "purpose", "batch"), 403, "files and jobs of the key ann")
-	c.s.uploads.all[late].ExpiresAt = now()
-	c.refused("ann", "POST", "uploads/"+late+"/parts", formOf("data", "x"), 404, "one lives for an hour")
-	if n := c.s.files.used("ann"); n != 0 {
-		t.Errorf("ended uploads count %d bytes", n)
-	}
-	for words, change := range map[string]map[string]any{
-		"want the bytes of the file, from 1 to 536870912, got 0": {"bytes": 0},
-		"want the name":                {"filename": ""},
-		"want one of fine-tune":        {"purpose": "x"},
-		"want the anchor":              {"expires_after": map[string]any{"anchor": "x", "seconds": 3600}},
-		"would take":                   {"bytes": 2000},
-		`unknown field "parts"`:        {"parts": 1},
-		"cannot unmarshal string into": {"bytes": "x"},
-	} {
-		order := map[string]any{"bytes": 1, "filename": "x", "mime_type": "x", "purpose": "batch"}
-		for key, value := range change {
-			order[key] = value
-		}
-		status := 400
-		if words == "would take" {
-			status = 403
-		}
-		c.refused("ann", "POST", "uploads", order, status, words)
-	}
-	if left, err := os.ReadDir(filepath.Join(c.dir, uploadsDir)); err != nil || len(left) != 1 {
-		t.Errorf("%v, %v", left, err)
-	}
-}
-
-// Files that arrive together take no more than their key may have.
-func TestFilesThatArriveCount(t *testing.T) {
-	c := serve(t, "", func(o *Options) { o.Disk = func(string) int64 { return 100 } })
-	path := filepath.Join(c.dir, "first")
-	err := c.s.files.receive("ann", path, func(w io.Writer) error {
-		if _, err := io.WriteString(w, strings.Repeat("x", 60)); err != nil {
-			return err
-		}
-		c.refused("ann", "POST", "files", formOf("file", strings.Repeat("x", 41), "purpose", "batch"), 403, "files and jobs of the key ann")
-		c.file("ann", strings.Repeat("x", 39))
-		return nil
-	})
-	if n := c.s.files.used("ann"); err != nil || n != 39 {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-}
-
 func TestBadForms(t *testing.T) {
 	c := serve(t, "", nil)
 	for words, f := range map[string]*form{
@@ -552,9 +441,9 @@ func TestAJobSucceeds(t *testing.T) {
 	on := c.order("ann", map[string]any{"model": name})
 	c.until("ann", on, "succeeded")
 	config, err := os.ReadFile(filepath.Join(c.dir, "jobs", on, "config.yaml"))
-	copied, wrong := os.ReadFile(filepath.Join(c.dir, "jobs", on, "adapter", "adapter_model.safetensors"))
-	if err != nil || wrong != nil || !strings.Contains(string(config), `path: "adapter"`) || string(copied) != "weights" {
-		t.Errorf("%s, %v, %q, %v", config, err, copied, wrong)
+	left, wrong := os.ReadDir(filepath.Join(c.dir, "jobs", on))
+	if err != nil || wrong != nil || !strings.Contains(string(config), `path: "adapter"`) || len(left) != 4 {
+		t.Errorf("%s, %v, %v, %v", config, err, left, wrong)
 	}
 	c.refused("bob", "POST", "fine_tuning/jobs", map[string]any{"model": name, "training_file": "x"}, 400, "there is no model")
 }
@@ -590,6 +479,10 @@ func TestModelsAreDeleted(t *testing.T) {
 	on := c.order("ann", map[string]any{"model": name})
 	c.until("ann", on, "running")
 	c.refused("ann", "DELETE", "models/ft:org/tiny::"+strings.TrimPrefix(on, "ftjob-"), nil, 400, "has not ended")
+	copied, err := os.ReadFile(filepath.Join(c.dir, "jobs", on, "adapter", "adapter_model.safetensors"))
+	if err != nil || string(copied) != "weights" {
+		t.Errorf("%q, %v", copied, err)
+	}
 	if r := c.good("ann", "DELETE", "models/"+name, nil); r["deleted"] != true || r["id"] != name {
 		t.Errorf("%v", r)
 	}
@@ -619,88 +512,16 @@ func TestJobsFail(t *testing.T) {
 	failed(c.order("", nil), "invalid_training_file", "training_file: line 1: too long")
 	c.write("run.fails", "no memory")
 	failed(c.order("", nil), "run_failed", "no memory")
+	c.write("run.fails", "step 20: write x: "+syscall.ENOSPC.Error()+"; make room")
+	full := c.order("", nil)
+	c.until("", full, "paused")
+	c.write("run.fails", "")
+	c.good("", "POST", "fine_tuning/jobs/"+full+"/resume", nil)
+	c.until("", full, "succeeded")
 	c.write("check.fails", "config.yaml:3: no")
 	failed(c.order("", nil), "invalid_job", "config.yaml:3: no")
 	c.write("check.fails", "config.yaml:21:7: buffer.trainer_input.path: validation.jsonl:7: messages[0] is no message")
 	failed(c.order("", nil), "invalid_validation_file", "validation_file: line 7: messages[0] is no message")
-}
-
-// Jobs run one after another: each owner asks for one turn, and has it for the oldest job.
-func TestJobsTakeTurns(t *testing.T) {
-	c := serve(t, "", nil)
-	ids := map[string]string{}
-	for i, name := range []string{"ann 1", "ann 2", "ann 3", "bob 1"} {
-		owner, _, _ := strings.Cut(name, " ")
-		id := c.order(owner, nil)
-		ids[id] = name
-		c.s.jobs[id].CreatedAt += int64(i) // within a second IDs decide
-	}
-	var checked []string
-	for j := c.s.unchecked(); j != nil; j = c.s.unchecked() { // all are checked before one runs
-		c.s.validate(t.Context(), j)
-		checked = append(checked, ids[j.ID])
-	}
-	if want := []string{"ann 1", "bob 1", "ann 2", "ann 3"}; !slices.Equal(checked, want) {
-		t.Errorf("checked are %q, want %q", checked, want)
-	}
-	c.run()
-	for id, name := range ids {
-		owner, _, _ := strings.Cut(name, " ")
-		c.until(owner, id, "succeeded")
-	}
-	text, err := os.ReadFile(filepath.Join(c.dir, "order"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, id := range strings.Fields(string(text)) {
-		got = append(got, ids[id])
-	}
-	bob := slices.Index(got, "bob 1")
-	if ann := slices.Delete(slices.Clone(got), bob, bob+1); bob > 1 || !slices.Equal(ann, []string{"ann 1", "ann 2", "ann 3"}) {
-		t.Errorf("%q", got)
-	}
-	c.turns.mu.Lock()
-	defer c.turns.mu.Unlock()
-	if got := fmt.Sprint(c.turns.charged); got != "map[ann:[45 0] bob:[15 0]]" {
-		t.Errorf("charged are %s", got)
-	}
-}
-
-// A job whose turn is over waits for the next one, and is charged for each step once.
-func TestTurnsEnd(t *testing.T) {
-	was := looking
-	looking = time.Millisecond
-	t.Cleanup(func() { looking = was })
-	c := serve(t, "", nil)
-	c.write("run.hangs", "yes")
-	c.turns.set("the key ann has used its tokens")
-	id := c.order("ann", nil)
-	c.run()
-	waits := func() bool {
-		list := c.good("ann", "GET", "fine_tuning/jobs/"+id+"/events", nil)["data"].([]any)
-		return slices.ContainsFunc(list, func(e any) bool {
-			return e.(map[string]any)["message"] == "The job waits: the key ann has used its tokens"
-		})
-	}
-	for !waits() && t.Context().Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	c.turns.set("")
-	c.write("run.hangs", "")
-	c.until("ann", id, "succeeded")
-	c.s.mu.Lock()
-	j := c.s.jobs[id]
-	c.s.mu.Unlock()
-	c.s.charge(j, &turn{c.turns, "ann"})
-	if c.turns.charged["ann"] != [2]int{15, 0} {
-		t.Errorf("%v", c.turns.charged)
-	}
-	j.Charged, j.Method.Type = 1, "reinforcement"
-	c.s.charge(j, &turn{c.turns, "bob"})
-	if c.turns.charged["bob"] != [2]int{8, 8} {
-		t.Errorf("%v", c.turns.charged)
-	}
 }
 
 func TestJobsAreCancelledPausedAndResumed(t *testing.T) {

@@ -229,7 +229,8 @@ func (s *Server) part(w http.ResponseWriter, r *http.Request) {
 	answer(w, reply, err)
 }
 
-// take counts a part that has come.
+// take counts a part that has come. One may come again, because its client did not get the answer: complete says which ones
+// are the file.
 func (u *uploads) take(one *upload, name string) (any, error) {
 	if err := one.isPending(); err != nil {
 		return nil, err
@@ -238,8 +239,8 @@ func (u *uploads) take(one *upload, name string) (any, error) {
 	if err != nil {
 		return nil, unkept(err)
 	}
-	if sum := one.size() + info.Size(); info.Size() == 0 || sum > one.Bytes || len(one.parts) >= maxParts {
-		return nil, openai.Bad("data", "the part has %d bytes, and with it %d have come: the upload has %d, in at most %d parts that are not empty",
+	if sum := one.size() + info.Size(); info.Size() == 0 || sum > 2*one.Bytes || len(one.parts) >= maxParts {
+		return nil, openai.Bad("data", "the part has %d bytes, and with it %d have come: the upload has %d, in at most %d parts, none empty",
 			info.Size(), sum, one.Bytes, maxParts)
 	}
 	one.parts[name] = info.Size()

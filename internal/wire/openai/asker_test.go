@@ -43,13 +43,13 @@ func TestAskerSendsTheQuestion(t *testing.T) {
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 			t.Error(err)
 		}
-		if q.Model != "m" || len(q.Messages) != 1 || *q.Temperature != 0.5 || *q.MaxTokens != 7 ||
+		if q.Model != "m" || len(q.Messages) != 1 || *q.Temperature != 0.5 || *q.MaxTokens != 7 || *q.TopP != 0.25 || *q.Seed != 9 ||
 			r.URL.Path != "/chat/completions" || r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("got %+v of %s with %v", q, r.URL, r.Header)
 		}
 		says(200, yes)(w, r)
 	})
-	o := trinity.AskOptions{Temperature: new(float32(0.5)), MaxTokens: 7}
+	o := trinity.AskOptions{Temperature: new(float32(0.5)), TopP: new(float32(0.25)), MaxTokens: 7, Seed: new(uint64(9))}
 	answer, err := a.Ask(t.Context(), []trinity.Message{{Role: "user", Content: "?"}}, o)
 	if err != nil || answer.Message.Content != "yes" || answer.Message.Reasoning != "hm" {
 		t.Errorf("%+v, %v", answer, err)
