@@ -23,7 +23,7 @@ func openJobs(o *Options) (*finetune.Server, error) {
 	options := finetune.Options{
 		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, TrainerArgs: o.TrainerArgs, Sampler: o.Sampler,
 		Program: self,
-		Owner: tinker.Owner, Say: o.Say,
+		Owner:   tinker.Owner, Say: o.Say,
 		Disk: func(owner string) (limit int64) {
 			keys, err := tinker.ReadKeys(o.Dir)
 			if err != nil {

@@ -29,7 +29,9 @@ func placeOf(o *Options, m Model) (engine.Place, error) {
 }
 
 // fileName returns the name of a model without slashes.
-func fileName(m Model) string { return strings.NewReplacer("/", "_", "\\", "_", ":", "_").Replace(m.Name) }
+func fileName(m Model) string {
+	return strings.NewReplacer("/", "_", "\\", "_", ":", "_").Replace(m.Name)
+}
 
 // Arguments reads arguments of a plug-in from KEY=VALUE, with values in YAML.
 func Arguments(given []string) (map[string]any, error) {

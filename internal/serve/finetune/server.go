@@ -38,7 +38,7 @@ type Options struct {
 	Program string // this program
 	// TrainerArgs are the arguments of the trainer.
 	TrainerArgs map[string]any
-	Owner   func(context.Context) string
+	Owner       func(context.Context) string
 	// Disk returns how many bytes the files and jobs of an owner may have; 0 is no limit.
 	Disk func(owner string) int64
 	// Grader builds the grader of an object. Its error is the client's.
