@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 
 	"github.com/trinity-go/trinity/engine"
@@ -55,11 +56,27 @@ func (b *base) start(ctx context.Context) (err error) {
 	if b.worker, err = startWorker(ctx, b.args, &b.spec); err != nil {
 		return err
 	}
-	e := b.newModel(b.name)
-	if err := e.loadBase(ctx); err != nil {
+	if err := b.load(ctx); err != nil {
 		return errors.Join(err, b.worker.close())
 	}
 	return nil
+}
+
+// load makes the worker load the model.
+func (b *base) load(ctx context.Context) error {
+	spec := b.spec
+	spec.LoRA = nil
+	f, err := prepare(filepath.Join(b.worker.dir, b.name), "", spec)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(f.model)
+	if err != nil {
+		return err
+	}
+	all := b.args.common(path, &spec)
+	all["compute"], all["recompute"] = b.worker.compute(b.args), b.args.recomputed(f.cfg, &spec)
+	return b.newModel(b.name).open(ctx, b.name, message{nil, map[string]any{"spec": all}})
 }
 
 func (b *base) newModel(name string) *workerModel {
