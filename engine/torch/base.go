@@ -21,9 +21,9 @@ type base struct {
 	turn *sync.Mutex // held while a tenant computes
 
 	mu      sync.Mutex
-	worker  *worker
-	opened  int // tenants so far
-	tenants int // that are open
+	worker  *worker // nil if none could be started
+	opened  int     // tenants so far
+	tenants int     // that are open
 	closed  bool
 }
 
@@ -57,9 +57,18 @@ func (b *base) start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := b.load(ctx); err != nil {
-		return errors.Join(err, b.worker.close())
+		return errors.Join(err, b.stop())
 	}
 	return nil
+}
+
+// stop ends the worker, if there is one.
+func (b *base) stop() error {
+	w := b.worker
+	if b.worker = nil; w == nil {
+		return nil
+	}
+	return w.close()
 }
 
 // load makes the worker load the model.
@@ -95,7 +104,7 @@ func (b *base) Tenant(ctx context.Context, lora *engine.LoRASpec, seed uint64) (
 	e.spec.LoRA, e.spec.Seed, e.base = lora, seed, b.name
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.load(ctx); err != nil {
+	if err := e.load(context.WithoutCancel(ctx)); err != nil { // see ask
 		return nil, errors.Join(err, e.drop(), b.leave())
 	}
 	return e, nil
@@ -108,8 +117,8 @@ func (b *base) enter(ctx context.Context) (*workerModel, error) {
 	if b.closed {
 		return nil, errClosed
 	}
-	if b.worker.hasEnded() {
-		if err := errors.Join(b.worker.close(), b.start(ctx)); err != nil {
+	if b.worker == nil || b.worker.hasEnded() {
+		if err := errors.Join(b.stop(), b.start(ctx)); err != nil {
 			return nil, err
 		}
 	}
@@ -158,5 +167,5 @@ func (b *base) Close() error {
 		return fmt.Errorf("torch: the base %s has %d open tenants: close them first", b.spec.ModelPath, b.tenants)
 	}
 	b.closed = true
-	return b.worker.close()
+	return b.stop()
 }

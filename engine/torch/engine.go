@@ -157,6 +157,9 @@ func (e *workerModel) ask(ctx context.Context, name, verb string, m message) (re
 	if e.closed {
 		return reply{}, errClosed
 	}
+	if e.base != "" { // a request that is given up ends the worker, which is that of other tenants, too
+		ctx = context.WithoutCancel(ctx)
+	}
 	r, err := e.worker.do(ctx, name, verb, m)
 	if err != nil {
 		err = fmt.Errorf("torch: %s of %s: %w", verb, e.spec.ModelPath, err)
