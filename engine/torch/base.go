@@ -24,6 +24,7 @@ type base struct {
 	worker  *worker // nil if none could be started
 	opened  int     // tenants so far
 	tenants int     // that are open
+	taken   int64   // bytes of the GPU that the base and its tenants have, by the plan; 0 on a CPU
 	closed  bool
 }
 
@@ -45,6 +46,11 @@ func (p *plugin) OpenBase(ctx context.Context, spec engine.TrainerSpec) (engine.
 	if b.cfg, err = model.ReadConfig(spec.ModelPath); err != nil {
 		return nil, err
 	}
+	parts, err := p.PlanBase(spec)
+	if err != nil {
+		return nil, err
+	}
+	b.taken = onDevice(parts)
 	if err := b.start(ctx); err != nil {
 		return nil, err
 	}
@@ -89,7 +95,17 @@ func (b *base) load(ctx context.Context) error {
 }
 
 func (b *base) newModel(name string) *workerModel {
-	return &workerModel{worker: b.worker, name: name, spec: b.spec, args: b.args, mu: b.turn, release: b.leave}
+	return &workerModel{worker: b.worker, name: name, spec: b.spec, args: b.args, mu: b.turn}
+}
+
+// onDevice returns the bytes of a GPU that parts take as long as they are there.
+func onDevice(parts []engine.MemoryPart) (sum int64) {
+	for _, p := range parts {
+		if p.Device != "" && !p.Passing {
+			sum += p.Bytes
+		}
+	}
+	return sum
 }
 
 // Tenant implements engine.Base.
@@ -97,7 +113,11 @@ func (b *base) Tenant(ctx context.Context, lora *engine.LoRASpec, seed uint64) (
 	if lora == nil {
 		return nil, errors.New("torch: a tenant trains an adapter, and none is given")
 	}
-	e, err := b.enter(ctx)
+	parts, err := b.PlanTenant(lora)
+	if err != nil {
+		return nil, err
+	}
+	e, err := b.enter(ctx, onDevice(parts))
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +125,13 @@ func (b *base) Tenant(ctx context.Context, lora *engine.LoRASpec, seed uint64) (
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.load(context.WithoutCancel(ctx)); err != nil { // see ask
-		return nil, errors.Join(err, e.drop(), b.leave())
+		return nil, errors.Join(err, e.drop(), e.release())
 	}
 	return e, nil
 }
 
-// enter counts a tenant, and gives it a model of a worker that lives.
-func (b *base) enter(ctx context.Context) (*workerModel, error) {
+// enter counts a tenant that takes so many bytes of a GPU, and gives it a model of a worker that lives.
+func (b *base) enter(ctx context.Context, bytes int64) (*workerModel, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -124,22 +144,30 @@ func (b *base) enter(ctx context.Context) (*workerModel, error) {
 	}
 	b.opened++
 	b.tenants++
-	return b.newModel(fmt.Sprintf("model%d", b.opened)), nil
+	b.taken += bytes
+	e := b.newModel(fmt.Sprintf("model%d", b.opened))
+	e.release = func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.tenants--
+		b.taken -= bytes
+		return nil
+	}
+	return e, nil
 }
 
-func (b *base) leave() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tenants--
-	return nil
-}
-
-// PlanTenant implements engine.Base.
+// PlanTenant implements engine.Base. What is free on a GPU was asked before the base was opened.
 func (b *base) PlanTenant(lora *engine.LoRASpec) ([]engine.MemoryPart, error) {
 	spec := b.spec
 	spec.LoRA = lora
 	f := newFootprint(b.cfg, spec, b.args)
-	return f.parts, f.adapter()
+	if f.free > 0 {
+		b.mu.Lock()
+		f.free = max(1, f.free-b.taken)
+		b.mu.Unlock()
+	}
+	err := f.adapter()
+	return f.parts, err
 }
 
 // PlanBase implements engine.BaseSharer.

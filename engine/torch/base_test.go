@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -73,5 +74,43 @@ func TestTenantsOutliveOneAnother(t *testing.T) {
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a tenant finds free on a GPU is less by what the base and other tenants have.
+func TestTenantsShareAGPU(t *testing.T) {
+	p, spec := &plugin{args: args{Compute: "auto", HeadRows: 8}}, tiny("qwen2")
+	spec.Place = engine.Place{GPUs: 1, Ranks: 1, GPUBytes: 1 << 40}
+	parts, err := p.PlanBase(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Train = true
+	b := &base{args: &p.args, spec: spec, cfg: cfg, worker: &worker{gone: make(chan struct{})}, taken: onDevice(parts)}
+	free := int64(1<<40) - onDevice(parts)
+	if onDevice(parts) < contextBytes {
+		t.Errorf("the base takes %d bytes", onDevice(parts))
+	}
+	for range 2 {
+		parts, err := b.PlanTenant(&engine.LoRASpec{LoraRank: 2, LoraAlpha: 4})
+		if err != nil || parts[0].Free != free {
+			t.Errorf("%d free, want %d; %v", parts[0].Free, free, err)
+		}
+		e, err := b.enter(t.Context(), onDevice(parts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if free -= onDevice(parts); free != 1<<40-b.taken {
+			t.Errorf("%d taken, and %d free", b.taken, free)
+		}
+		defer func(before int64) {
+			if err := e.release(); err != nil || b.taken != before {
+				t.Errorf("%d taken, want %d; %v", b.taken, before, err)
+			}
+		}(b.taken - onDevice(parts))
 	}
 }
