@@ -37,8 +37,8 @@ func length(x *trinity.Experience) int {
 	return 0
 }
 
-// newBatch packs experiences in the rows that the ranks compute at once.
-func (e *workerModel) newBatch(xs []*trinity.Experience) *batch {
+// newBatch packs experiences in the rows that the ranks of an engine compute at once.
+func newBatch(xs []*trinity.Experience, e *workerModel) *batch {
 	b := &batch{all: xs}
 	for i, x := range xs {
 		if n := length(x); n > 0 {

@@ -9,14 +9,6 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// Tenants of one frozen model train adapters of their own, also of its head.
-func TestSharesABase(t *testing.T) {
-	p := realPlugin(t, map[string]any{"head_rows": 3})
-	spec := tiny("llama3_bias_tied")
-	spec.Train, spec.Place = true, here(t, 1)
-	trinitytest.Base(t, p, spec)
-}
-
 func TestIsAnEngine(t *testing.T) {
 	momentum, lora, critic, savedCritic := trained("llama"), trained("qwen2"), tiny("qwen2"), tiny("critic")
 	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9, Nesterov: true}

@@ -72,7 +72,7 @@ func (e *workerModel) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	both := e.common(path)
+	both := a.common(path, &e.spec)
 	spec, frozen := maps.Clone(both), maps.Clone(both)
 	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
 	spec["head"], spec["lora"], spec["param_offload"] = e.spec.Head, f.lora, e.spec.ParamOffload
@@ -85,7 +85,7 @@ func (e *workerModel) load(ctx context.Context) error {
 		spec["optimizer"] = map[string]any{"type": optimizerOf(o), "momentum": o.Momentum, "nesterov": o.Nesterov}
 		spec["optimizer_offload"] = e.spec.OptimizerOffload
 		frozen["compute"] = spec["compute"]
-		spec["recompute"] = e.recomputed(f.cfg)
+		spec["recompute"] = a.recomputed(f.cfg, &e.spec)
 	}
 	if e.base != "" {
 		spec["base"] = e.base
@@ -100,38 +100,21 @@ func (e *workerModel) load(ctx context.Context) error {
 	return nil
 }
 
-// loadBase makes the worker load the model whose adapters others train.
-func (e *workerModel) loadBase(ctx context.Context) error {
-	spec := e.spec
-	spec.LoRA = nil
-	f, err := prepare(filepath.Join(e.worker.dir, e.name), "", spec)
-	if err != nil {
-		return err
-	}
-	path, err := filepath.Abs(f.model)
-	if err != nil {
-		return err
-	}
-	all := e.common(path)
-	all["compute"], all["recompute"] = e.worker.compute(e.args), e.recomputed(f.cfg)
-	return e.open(ctx, e.name, message{nil, map[string]any{"spec": all}})
-}
-
 // common is what the worker is told of all models.
-func (e *workerModel) common(path string) map[string]any {
-	all := map[string]any{"path": path, "chunk": e.args.HeadRows, "strategy": strategyOf(e.spec)}
-	if n := tensorOf(e.spec); n > 1 {
+func (a *args) common(path string, spec *engine.TrainerSpec) map[string]any {
+	all := map[string]any{"path": path, "chunk": a.HeadRows, "strategy": strategyOf(*spec)}
+	if n := tensorOf(*spec); n > 1 {
 		all["tensor"] = n
 	}
 	return all
 }
 
 // recomputed is how many layers compute their activations again.
-func (e *workerModel) recomputed(cfg *model.Config) int {
-	if e.args.Recompute {
+func (a *args) recomputed(cfg *model.Config, spec *engine.TrainerSpec) int {
+	if a.Recompute {
 		return cfg.NumLayers
 	}
-	return e.spec.Recompute
+	return spec.Recompute
 }
 
 // strategyOf returns the worker's name of the strategy. fsdp is upstream's name of an older one.
@@ -173,6 +156,9 @@ func (e *workerModel) do(ctx context.Context, verb string, m message) (reply, er
 func (e *workerModel) ask(ctx context.Context, name, verb string, m message) (reply, error) {
 	if e.closed {
 		return reply{}, errClosed
+	}
+	if e.base != "" { // a request that is given up ends the worker, which is that of other tenants, too
+		ctx = context.WithoutCancel(ctx)
 	}
 	r, err := e.worker.do(ctx, name, verb, m)
 	if err != nil {
@@ -285,7 +271,7 @@ func (e *workerModel) score(ctx context.Context, name string, b *trinity.Batch, 
 	}
 	var all []trinity.TokenStats
 	for _, piece := range e.Cut(b.Experiences, 1) {
-		stats, _, _, err := e.forward(ctx, name, e.newBatch(piece), want, map[string]any{"reference": reference})
+		stats, _, _, err := e.forward(ctx, name, newBatch(piece, e), want, map[string]any{"reference": reference})
 		if err != nil {
 			return nil, err
 		}

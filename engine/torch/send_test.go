@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,7 +182,7 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 		_, _ = w.Write(body)
 	}))
 	t.Cleanup(server.Close)
-	e := &workerModel{name: "m", worker: &worker{
+	e := &workerModel{name: "m", mu: new(sync.Mutex), worker: &worker{
 		base: server.URL, ranks: 1, timeout: time.Minute, gone: make(chan struct{}), device: "cuda",
 		kill:   func() error { t.Error("the worker is ended"); return nil },
 		client: retry.Client{MayPass: func(int) bool { return false }},

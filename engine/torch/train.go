@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/model"
 )
 
 // ForwardBackward implements engine.Trainer: the worker holds the graph while the loss is computed
@@ -32,7 +33,7 @@ func (e *workerModel) ForwardBackward(ctx context.Context, b *trinity.Batch, los
 	if err := e.check(b.Experiences); err != nil {
 		return nil, err
 	}
-	packed := e.newBatch(b.Experiences)
+	packed := newBatch(b.Experiences, e)
 	stats, streams, answer, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (e *workerModel) ForwardBackward(ctx context.Context, b *trinity.Batch, los
 		return metrics, err
 	}
 	meta := map[string]any{}
-	if e.balances() && packed.tokens > 0 { // the load-balancing loss has a gradient where the other loss has none
+	if balances(e.cfg) && packed.tokens > 0 { // the load-balancing loss has a gradient where the other loss has none
 		if metrics, err = balance(metrics, answer, b.Whole, meta); err != nil {
 			return metrics, err
 		}
@@ -61,7 +62,7 @@ func (e *workerModel) ForwardBackward(ctx context.Context, b *trinity.Batch, los
 }
 
 // balances reports whether the training loss includes the load-balancing loss.
-func (e *workerModel) balances() bool { return e.cfg.Mixture != nil && e.cfg.Mixture.AuxLoss > 0 }
+func balances(cfg *model.Config) bool { return cfg.Mixture != nil && cfg.Mixture.AuxLoss > 0 }
 
 // balance adds the load-balancing loss of a micro-batch, before its coefficient, to the metrics, and the tokens of the
 // step to the request for its gradient.

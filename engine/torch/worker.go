@@ -112,7 +112,8 @@ func (a *args) program(place engine.Place, token string, adapter bool) engine.Pr
 	return engine.Program{
 		Name: "trainer", Nodes: place.Nodes, GPUs: place.GPUs, Beside: place.Beside, Python: a.Python,
 		Command: append([]string{a.Python}, command...),
-		Modules: modules, Hint: "install them there, or name another interpreter in trainer.trainer_args.python; --engine cpu needs none",
+		Modules: modules, Hint: "install them there, or name another interpreter in trainer.trainer_args.python " +
+			"(trinity service: --trainer-arg python=PATH); the engine cpu needs none",
 		Answers: "/v1", Ranks: place.Ranks, Secret: secret,
 		Env: map[string]string{
 			"TRINITY_WORKER_PROTOCOL": strconv.Itoa(python.Protocol), "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),

@@ -19,12 +19,12 @@ const startTimeout = 10 * time.Minute
 // placeOf returns where the engine that trains a model starts its program, if it has one: one rank on this machine, with a
 // GPU if there is one. Its output is in a file in a directory for each model.
 func placeOf(o *Options, m Model) (engine.Place, error) {
-	local, err := launcher.Launchers.Build("local")
+	here, err := launcher.Launchers.Build(launcher.Launchers.Auto[0])
 	if err != nil {
 		return engine.Place{}, err
 	}
-	gpus, err := local.GPUs()
-	programs := &cluster.Cluster{Launcher: local, Patience: startTimeout, LogDir: filepath.Join(o.Dir, "log", fileName(m)), Say: o.Say}
+	gpus, err := here.GPUs()
+	programs := &cluster.Cluster{Launcher: here, Patience: startTimeout, LogDir: filepath.Join(o.Dir, "log", fileName(m)), Say: o.Say}
 	return engine.Place{Programs: programs, Nodes: 1, Ranks: 1, GPUs: min(gpus, 1)}, err
 }
 

@@ -148,6 +148,11 @@ func handler(server *tinker.Server, jobs *finetune.Server, keep time.Duration) h
 // hosted is where the hosted service has OpenAI's API.
 const hosted = "/oai/api"
 
+// serverStarter is an engine.SamplerOpener that starts servers.
+type serverStarter interface {
+	Programs(spec engine.SamplerSpec) []engine.Program
+}
+
 // openBase opens a model: its sampler, and what its trainers share.
 func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
 	cfg, err := model.ReadConfig(m.Path)
@@ -165,6 +170,10 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	samplers, err := registry.Samplers.Build(o.Sampler)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, starts := samplers.(serverStarter); starts {
+		return nil, nil, fmt.Errorf("the sampler %s samples on servers, which trinity service does not start in this version: "+
+			"leave --sampler out, to sample in this process", o.Sampler)
 	}
 	length := o.length(cfg)
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled

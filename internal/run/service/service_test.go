@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Two services would write the same journals.
@@ -18,6 +20,20 @@ func TestOneServiceUsesADirectory(t *testing.T) {
 	defer lock.Release()
 	err = Run(t.Context(), Options{Dir: dir})
 	if err == nil || !strings.HasPrefix(err.Error(), "the directory "+dir+" is that of trinity service (process ") {
+		t.Errorf("%v", err)
+	}
+}
+
+// starting is a sampler that starts servers.
+type starting struct{ engine.SamplerOpener }
+
+func (starting) Programs(engine.SamplerSpec) []engine.Program { return nil }
+
+// A sampler on servers is refused before anything is opened.
+func TestSamplersOnServersAreRefused(t *testing.T) {
+	registry.Samplers.Register("starting", "", func() engine.SamplerOpener { return starting{} })
+	_, _, err := openBase(t.Context(), &Options{Trainer: "cpu", Sampler: "starting", Say: func(string) {}}, Model{"tiny", tiny})
+	if err == nil || !strings.HasPrefix(err.Error(), "the sampler starting samples on servers, which trinity service does not start") {
 		t.Errorf("%v", err)
 	}
 }

@@ -134,8 +134,13 @@ func TestConfigurationsOfJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			c.s.opts.TrainerArgs = map[string]any{"env": map[string]any{"A": "b: c"}}
 			text, err := c.s.opts.configure(j, &numbers)
-			if err != nil {
+			if err != nil || !strings.Contains(string(text), `trainer_args: {"env":{"A":"b: c"}}`+"\n  save_interval") {
+				t.Fatalf("with an argument of the trainer: %v\n%s", err, text)
+			}
+			c.s.opts.TrainerArgs = nil
+			if text, err = c.s.opts.configure(j, &numbers); err != nil {
 				t.Fatal(err)
 			}
 			cfg, err := config.Parse("config.yaml", text, config.Options{})

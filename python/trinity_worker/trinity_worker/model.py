@@ -77,7 +77,7 @@ class Model:
         self.rank, self.world = layout.rank, layout.world
         self.rows = layout.world // spec.tensor  # of sequences; neighbours compute the same one
         self.row, self.first = self.rank // spec.tensor, self.rank % spec.tensor == 0
-        self.network = Network(spec, arrays, layout, base.network if base else None)
+        self.network: Network = Network(spec, arrays, layout, base.network if base else None)
         self.trained = self.network.trained() if spec.train else {}
         self.optimizer = self._new_optimizer() if spec.train else None
         self.held: tuple[np.ndarray, tuple[torch.Tensor, ...]] | None = None
