@@ -140,9 +140,9 @@ var workloads = []workload{
 	{name: "python_loss", unit: "ms", goal: 25, ours: newPythonLoss},
 	serviceStep,
 	{name: "service_own", model: true, unit: "%", rows: 64, prompt: 512, ours: newOwnWork, goal: 2},
-	{name: "service_tenants", model: true, unit: "tok/s", rows: 2, prompt: 256, ours: newTenants, rivals: []rival{
+	{name: "service_tenants", model: true, unit: "tok/s", rows: 1, prompt: 256, ours: newTenants, rivals: []rival{
 		{name: "one tenant", program: "ourselves", target: .9, differs: func(a *assignment) { a.Lone = true }}}},
-	{name: "service_adapters", model: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newAdapters, rivals: []rival{
+	{name: "service_adapters", model: true, unit: "tok/s", rows: 32, prompt: 16, new: newTokens, ours: newAdapters, rivals: []rival{
 		{name: "one adapter", program: "ourselves", target: .85, differs: func(a *assignment) { a.Lone = true }}}},
 	{name: "service_memory", model: true, unit: "MB", rows: 2, prompt: 256, ours: newFurther(true), goal: 160},
 	{name: "service_open", model: true, unit: "s", rows: 2, prompt: 256, ours: newFurther(false), goal: .5},
