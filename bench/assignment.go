@@ -93,7 +93,8 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt,
 		DType: dtype, StepsInFlight: 2, Rank: serviceRank,
-		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"), Cookbook: s.peers.pythonOf("tinker-cookbook"), Scripts: s.peers.scripts,
+		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"),
+		Cookbook: s.peers.pythonOf("tinker-cookbook"), Scripts: s.peers.scripts,
 		Curves: s.curves(),
 	}
 	switch {

@@ -12,7 +12,8 @@ import (
 
 // serviceStep is a GRPO step that the cookbook of Tinker takes through a service, its own client included.
 var serviceStep = workload{
-	name: "service_step", model: true, unit: "s", rows: 2 * group, copies: group, new: 32, ours: newCookbook, needs: []string{"tinker-cookbook"},
+	name: "service_step", model: true, unit: "s", rows: 2 * group, copies: group, new: 32,
+	ours: newCookbook, needs: []string{"tinker-cookbook"},
 	rivals: []rival{{name: "trinity run", program: "ourselves", target: 1 / 1.15, differs: func(a *assignment) { a.Direct = true }}},
 }
 

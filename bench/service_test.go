@@ -17,8 +17,9 @@ func TestServiceTasks(t *testing.T) {
 	}{
 		"tenants": {passes, newTenants, nil}, "one tenant": {passes, newTenants, func(a *assignment) { a.Lone = true }},
 		"memory": {passes, newFurther(true), nil}, "open": {passes, newFurther(false), nil}, "restored": {passes, newRestored, nil},
-		"forward_backward": {passes, newForwardBackward, nil}, "adapters": {samples, newAdapters, nil}, "one adapter": {samples, newOneAdapter, nil},
-		"logprobs": {samples, newScoring, nil}, "prefill": {samples, newScoring, func(a *assignment) { a.Unscored = true }},
+		"forward_backward": {passes, newForwardBackward, nil}, "adapters": {samples, newAdapters, nil},
+		"one adapter": {samples, newOneAdapter, nil},
+		"logprobs":    {samples, newScoring, nil}, "prefill": {samples, newScoring, func(a *assignment) { a.Unscored = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := c.of

@@ -149,8 +149,10 @@ var workloads = []workload{
 	{name: "service_restored", model: true, unit: "s", rows: 2, prompt: 256, ours: newRestored, goal: .5},
 	{name: "service_logprobs", model: true, unit: "tok/s", rows: 1, prompt: 2048, new: 1, ours: newScoring, rivals: []rival{
 		{name: "prefill", program: "ourselves", target: 1 / 1.5, differs: func(a *assignment) { a.Unscored = true }}}},
-	{name: "service_forward_backward", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newForwardBackward, rivals: []rival{skyrl.wanting(1)}},
-	{name: "service_sample", model: true, unit: "tok/s", rows: 32, prompt: 16, new: newTokens, ours: newOneAdapter, rivals: []rival{skyrl.wanting(1)}},
+	{name: "service_forward_backward", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newForwardBackward,
+		rivals: []rival{skyrl.wanting(1)}},
+	{name: "service_sample", model: true, unit: "tok/s", rows: 32, prompt: 16, new: newTokens, ours: newOneAdapter,
+		rivals: []rival{skyrl.wanting(1)}},
 	{name: "service_mask", model: true, unit: "ms", new: 500, ours: newMasks, goal: .1},
 	{name: "service_masked_decode", model: true, unit: "tok/s", rows: 32, prompt: 16, new: 32, ours: newMasked, rivals: []rival{
 		{name: "replies without a form", program: "ourselves", target: .9, differs: func(a *assignment) { a.Formless = true }}}},
