@@ -49,6 +49,7 @@ type assignment struct {
 	Server        string      `json:"server"`          // address of a server that runs already
 	Trace         string      `json:"trace"`           // monitor.trace of a run
 	Copied        bool        `json:"copied"`          // the bytes of a version are copied, and no server gets them
+	Rank          int         `json:"rank"`            // of adapters at a service
 	Lone          bool        `json:"lone"`            // one model has the work of several
 	Unscored      bool        `json:"unscored"`        // no log-probabilities of prompts
 	Formless      bool        `json:"formless"`        // replies have no form
@@ -91,8 +92,9 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Workload: w.name, Model: s.set.model, Threads: s.machine.Cores, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt,
-		DType: dtype, StepsInFlight: 2,
-		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"), Cookbook: s.peers.pythonOf("tinker-cookbook"), Scripts: s.peers.scripts,
+		DType: dtype, StepsInFlight: 2, Rank: serviceRank,
+		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"),
+		Cookbook: s.peers.pythonOf("tinker-cookbook"), Scripts: s.peers.scripts,
 		Curves: s.curves(),
 	}
 	switch {

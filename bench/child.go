@@ -26,6 +26,7 @@ type sample struct {
 	P99     float64 `json:"p99_ms,omitempty"`   // milliseconds of a batch of a store
 	Bytes   int     `json:"bytes,omitempty"`    // of an experience in a store
 	Again   float64 `json:"again_s,omitempty"`  // seconds of the same curves once more
+	CPU     float64 `json:"cpu_s,omitempty"`    // seconds of all cores that the process computed, and those that a run started
 	Sent    int64   `json:"sent,omitempty"`     // bytes of the curves, as they were sent
 	PeakRSS int64   `json:"peak_rss,omitempty"` // bytes of the servers that the run started
 

@@ -12,7 +12,8 @@ import (
 
 // serviceStep is a GRPO step that the cookbook of Tinker takes through a service, its own client included.
 var serviceStep = workload{
-	name: "service_step", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newCookbook, needs: []string{"tinker-cookbook"},
+	name: "service_step", model: true, unit: "s", rows: 2 * group, copies: group, new: 32,
+	ours: newCookbook, needs: []string{"tinker-cookbook"},
 	rivals: []rival{{name: "trinity run", program: "ourselves", target: 1 / 1.15, differs: func(a *assignment) { a.Direct = true }}},
 }
 
@@ -21,7 +22,9 @@ const adapterOf = "model.lora_configs=[{name: bench, lora_rank: 32, lora_alpha: 
 
 func newCookbook(a *assignment) (task, error) {
 	if a.Direct {
-		return newGRPOWith(a, config.Options{Engine: "cpu", Overrides: []string{adapterOf}})
+		return newGRPOWith(a, config.Options{Engine: "cpu", Overrides: []string{
+			adapterOf, fmt.Sprint("buffer.batch_size=", a.Batch/a.Group), fmt.Sprint("model.max_response_tokens=", a.New),
+		}})
 	}
 	if _, err := os.Stat(filepath.Join(a.Model, "tokenizer.json")); err != nil {
 		return nil, fmt.Errorf("the client opens the model's tokenizer: --model must be a Hugging Face directory: %w", err)
@@ -33,7 +36,7 @@ func newCookbook(a *assignment) (task, error) {
 	path := filepath.Join(filepath.Dir(a.Dir), "client.json")
 	data, err := json.Marshal(map[string]any{
 		"model": a.Model, "address": s.address, "questions": a.Questions, "system": a.System, "new": a.New, "group": a.Group,
-		"groups": a.Batch / a.Group, "dir": filepath.Join(filepath.Dir(a.Dir), "client"), "rank": serviceRank,
+		"groups": a.Batch / a.Group, "dir": filepath.Join(filepath.Dir(a.Dir), "client"), "rank": a.Rank,
 	})
 	if err != nil {
 		return nil, err

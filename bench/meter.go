@@ -57,6 +57,9 @@ func cpuTicks() (busy, total float64) {
 	return busy, total
 }
 
+// ticksPerSecond is what Linux tells programs on all platforms.
+const ticksPerSecond = 100
+
 // processTicks are those of a process and of its children that ended; 0 where there is no /proc.
 func processTicks(pid string) (ticks float64) {
 	data, err := os.ReadFile("/proc/" + pid + "/stat")

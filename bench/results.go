@@ -201,6 +201,9 @@ func runsText(runs []sample) string {
 		if s.P99 != 0 {
 			text += fmt.Sprintf(" (p99 %s ms)", number(s.P99))
 		}
+		if s.CPU != 0 {
+			text += fmt.Sprintf(" (CPU %s s)", number(s.CPU))
+		}
 		if s.Again != 0 {
 			text += fmt.Sprintf(" (again %s s)", number(s.Again))
 		}

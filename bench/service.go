@@ -14,6 +14,7 @@ import (
 type serving struct {
 	*wire.Client
 	address string
+	rank    int
 	data    []wire.Datum // of the texts, each of as many tokens as the workload has
 }
 
@@ -35,10 +36,10 @@ func startService(a *assignment, name string, most int) (*serving, error) {
 	go func() { // ends with the process
 		ended <- service.Run(context.Background(), service.Options{
 			Dir: a.Dir, Models: []service.Model{{Name: name, Path: a.Model}}, Trainer: "cpu", Sampler: "cpu", Address: "127.0.0.1:0",
-			MaxLen: most, Alpha: serviceRank, Gap: time.Minute, Keep: time.Hour, Say: say,
+			MaxLen: most, Alpha: a.Rank, Gap: time.Minute, Keep: time.Hour, Say: say,
 		})
 	}()
-	s := &serving{}
+	s := &serving{rank: a.Rank}
 	select {
 	case s.address = <-addresses:
 	case err := <-ended:
@@ -49,13 +50,15 @@ func startService(a *assignment, name string, most int) (*serving, error) {
 	return s, err
 }
 
-// newServing starts a service for the workload's sequences, and makes data of its texts.
+// newServing starts a service for the workload's sequences, and makes data of its texts if it trains.
 func newServing(a *assignment) (*serving, error) {
 	s, err := startService(a, serviceModel, a.Prompt+a.New)
 	if err != nil {
 		return nil, err
 	}
-	s.data = dataOf(a)
+	if len(a.Train) > 0 {
+		s.data = dataOf(a)
+	}
 	return s, nil
 }
 
@@ -66,7 +69,7 @@ func dataOf(a *assignment) (data []wire.Datum) {
 		ones[i] = 1
 	}
 	for i := range a.Batch {
-		from := i * a.Prompt % (len(a.Train) - a.Prompt)
+		from := i * a.Prompt % max(1, len(a.Train)-a.Prompt)
 		ids := a.Train[from : from+a.Prompt+1]
 		data = append(data, wire.Datum{Input: []wire.Chunk{wire.TextChunk(ids[:a.Prompt])}, Inputs: []wire.Named{
 			{Name: "target_tokens", Tensor: wire.NewTokens(ids[1:])}, {Name: "weights", Tensor: wire.NewFloats(ones)},
@@ -75,9 +78,9 @@ func dataOf(a *assignment) (data []wire.Datum) {
 	return data
 }
 
-// tenant makes a model of the rank that the SDK gives.
+// tenant makes a model.
 func (s *serving) tenant() (*wire.Training, error) {
-	return s.Train(context.Background(), serviceModel, wire.LoRAConfig{Rank: serviceRank})
+	return s.Train(context.Background(), serviceModel, wire.LoRAConfig{Rank: s.rank})
 }
 
 // trainStep computes both passes of data, and a step.

@@ -14,7 +14,8 @@ import (
 )
 
 // formed is a schema as clients send them. NUMBER makes one that nobody has compiled.
-const formed = `{"type":"array","minItems":1000,"items":{"type":"object","properties":{"nameNUMBER":{"type":"string","minLength":1,"maxLength":60},
+const formed = `{"type":"array","minItems":1000,"items":{"type":"object","properties":{"nameNUMBER":
+{"type":"string","minLength":1,"maxLength":60},
 "age":{"type":"integer","minimum":0,"maximum":150},"tags":{"type":"array","items":{"type":"string"},"maxItems":5},
 "kind":{"enum":["person","company","other"]},"note":{"type":"string"},"address":{"type":"object","properties":{"street":{"type":"string"},
 "zip":{"type":"string","pattern":"^[0-9]{5}$"}},"required":["street","zip"]}},

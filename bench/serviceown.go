@@ -33,9 +33,9 @@ func newOwnWork(a *assignment) (task, error) {
 		return nil, err
 	}
 	server, err := tinker.New(tinker.Options{
-		Dir: a.Dir + "-idle", Alpha: serviceRank, Gap: time.Minute, Hold: time.Minute, Idle: time.Hour, Say: func(string) {},
+		Dir: a.Dir + "-idle", Alpha: a.Rank, Gap: time.Minute, Hold: time.Minute, Idle: time.Hour, Say: func(string) {},
 		Bases: []*tinker.Base{{
-			Name: serviceModel, Vocab: 1 << 30, MaxLen: a.Prompt, MaxScored: a.Prompt + 1, MaxRank: serviceRank, MicroTokens: 2048,
+			Name: serviceModel, Vocab: 1 << 30, MaxLen: a.Prompt, MaxScored: a.Prompt + 1, MaxRank: a.Rank, MicroTokens: 2048,
 			Open: func(context.Context, *engine.LoRASpec, uint64) (engine.Trainer, error) { return idleTrainer{}, nil },
 		}},
 	})
@@ -47,7 +47,7 @@ func newOwnWork(a *assignment) (task, error) {
 	if w.client, err = wire.Open(context.Background(), at.URL, time.Minute, func(string) {}); err != nil {
 		return nil, err
 	}
-	w.model, err = w.client.Train(context.Background(), serviceModel, wire.LoRAConfig{Rank: serviceRank})
+	w.model, err = w.client.Train(context.Background(), serviceModel, wire.LoRAConfig{Rank: a.Rank})
 	return w, err
 }
 

@@ -23,15 +23,12 @@ type tenants struct {
 
 const tenantCount = 8
 
-// turnsEach is how many steps each of the tenants takes in a run.
-const turnsEach = 2
-
 func newTenants(a *assignment) (task, error) {
 	s, err := newServing(a)
 	if err != nil {
 		return nil, err
 	}
-	t := &tenants{serving: s, turns: tenantCount * turnsEach}
+	t := &tenants{serving: s, turns: tenantCount}
 	for range tenantCount {
 		m, err := s.tenant()
 		if err != nil {

@@ -72,10 +72,13 @@ func lastLines(text string, n int) string {
 }
 
 func (p *process) run() (sample, error) {
+	pid := strconv.Itoa(p.cmd.Process.Pid)
+	before := processTicks(pid)
 	if _, err := io.WriteString(p.in, "run\n"); err != nil {
 		return sample{}, err
 	}
 	s, err := p.read()
+	s.CPU += max(0, processTicks(pid)-before) / ticksPerSecond // s has that of a client which the process waits for
 	p.rss = max(p.rss, s.PeakRSS)
 	return s, err
 }

@@ -140,17 +140,19 @@ var workloads = []workload{
 	{name: "python_loss", unit: "ms", goal: 25, ours: newPythonLoss},
 	serviceStep,
 	{name: "service_own", model: true, unit: "%", rows: 64, prompt: 512, ours: newOwnWork, goal: 2},
-	{name: "service_tenants", model: true, unit: "tok/s", rows: 2, prompt: 256, ours: newTenants, rivals: []rival{
+	{name: "service_tenants", model: true, unit: "tok/s", rows: 1, prompt: 256, ours: newTenants, rivals: []rival{
 		{name: "one tenant", program: "ourselves", target: .9, differs: func(a *assignment) { a.Lone = true }}}},
-	{name: "service_adapters", model: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newAdapters, rivals: []rival{
+	{name: "service_adapters", model: true, unit: "tok/s", rows: 32, prompt: 16, new: newTokens, ours: newAdapters, rivals: []rival{
 		{name: "one adapter", program: "ourselves", target: .85, differs: func(a *assignment) { a.Lone = true }}}},
 	{name: "service_memory", model: true, unit: "MB", rows: 2, prompt: 256, ours: newFurther(true), goal: 160},
 	{name: "service_open", model: true, unit: "s", rows: 2, prompt: 256, ours: newFurther(false), goal: .5},
 	{name: "service_restored", model: true, unit: "s", rows: 2, prompt: 256, ours: newRestored, goal: .5},
 	{name: "service_logprobs", model: true, unit: "tok/s", rows: 1, prompt: 2048, new: 1, ours: newScoring, rivals: []rival{
 		{name: "prefill", program: "ourselves", target: 1 / 1.5, differs: func(a *assignment) { a.Unscored = true }}}},
-	{name: "service_forward_backward", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newForwardBackward, rivals: []rival{skyrl.wanting(1)}},
-	{name: "service_sample", model: true, unit: "tok/s", rows: 32, prompt: 16, new: newTokens, ours: newOneAdapter, rivals: []rival{skyrl.wanting(1)}},
+	{name: "service_forward_backward", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newForwardBackward,
+		rivals: []rival{skyrl.wanting(1)}},
+	{name: "service_sample", model: true, unit: "tok/s", rows: 32, prompt: 16, new: newTokens, ours: newOneAdapter,
+		rivals: []rival{skyrl.wanting(1)}},
 	{name: "service_mask", model: true, unit: "ms", new: 500, ours: newMasks, goal: .1},
 	{name: "service_masked_decode", model: true, unit: "tok/s", rows: 32, prompt: 16, new: 32, ours: newMasked, rivals: []rival{
 		{name: "replies without a form", program: "ourselves", target: .9, differs: func(a *assignment) { a.Formless = true }}}},

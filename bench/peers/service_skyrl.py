@@ -18,7 +18,7 @@ with socket.socket() as s:
     s.bind(("127.0.0.1", 0))
     port = s.getsockname()[1]
 address = f"http://127.0.0.1:{port}"
-settings = {"max_lora_adapters": 2, "max_lora_rank": 32, "train_micro_batch_size": 8, "sample_max_num_sequences": 32}
+settings = {"max_lora_adapters": 2, "max_lora_rank": 32, "train_micro_batch_size": 1, "sample_max_num_sequences": 32}
 server = subprocess.Popen(
     [sys.executable, "-m", "tx.tinker.api", "--base-model", spec["peer_model"], "--host", "127.0.0.1", "--port", str(port),
      "--checkpoints-base", here, "--database-url", f"sqlite:///{here}/tinker.db", "--backend-config", json.dumps(settings)],

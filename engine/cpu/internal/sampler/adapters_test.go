@@ -289,3 +289,28 @@ func TestStretches(t *testing.T) {
 		}
 	}
 }
+
+// TestAStepHasTheRowsOfAnAdapterTogether: requests of several adapters arrive in turns, and a step reads each adapter once.
+func TestAStepHasTheRowsOfAnAdapterTogether(t *testing.T) {
+	var all []*adapter
+	for root := range int64(3) {
+		all = append(all, &adapter{root: -1 - root, weights: &updates{}})
+	}
+	var running []*sequence
+	for i := range 12 {
+		running = append(running, &sequence{request: &request{adapter: all[i/2%3]}, index: i})
+	}
+	var rows []*adapter
+	for i, q := range byAdapter(nil, running) {
+		rows = append(rows, q.request.adapter)
+		if i%2 == 1 && rows[i-1] != rows[i] {
+			t.Errorf("the sequences of one prompt are no neighbours at row %d", i)
+		}
+	}
+	if n := len(stretches(nil, rows)); n != 3 {
+		t.Errorf("%d stretches of 3 adapters", n)
+	}
+	if running[2].index != 2 {
+		t.Error("the order of the running sequences has changed")
+	}
+}

@@ -1,5 +1,10 @@
 package sampler
 
+import (
+	"cmp"
+	"slices"
+)
+
 // plan fills the step's rows: the newest token of every completion, then prompt tokens in order of
 // arrival. It returns the number of prompt tokens.
 func (s *scheduler) plan() int {
@@ -7,7 +12,8 @@ func (s *scheduler) plan() int {
 	b.reset()
 	s.draws, s.fresh, s.scored = s.draws[:0], s.fresh[:0], s.scored[:0]
 	s.reserve()
-	for _, q := range s.running {
+	s.grouped = byAdapter(s.grouped, s.running)
+	for _, q := range s.grouped {
 		if q.prompt != nil {
 			continue
 		}
@@ -27,6 +33,14 @@ func (s *scheduler) plan() int {
 		}
 	}
 	return s.opts.PrefillChunk - budget
+}
+
+// byAdapter returns the sequences with those of an adapter as neighbours, so that a step reads the weights of each adapter
+// once. Sequences of one prompt stay neighbours.
+func byAdapter(dst, running []*sequence) []*sequence {
+	dst = append(dst[:0], running...)
+	slices.SortStableFunc(dst, func(a, b *sequence) int { return cmp.Compare(a.request.adapter.root, b.request.adapter.root) })
+	return dst
 }
 
 // planPrompt adds up to budget rows of a prompt, as long as there are pages, and returns their

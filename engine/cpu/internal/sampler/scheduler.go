@@ -24,6 +24,7 @@ type scheduler struct {
 	spare     []*sequence // finished, kept for their buffers
 	holds     map[holder]*hold
 
+	grouped   []*sequence // running, by adapter
 	batch     batch
 	fresh     []*prompt // prompts that this step completes, in the order of their rows in batch.heads
 	draws     []draw
