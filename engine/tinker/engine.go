@@ -39,6 +39,7 @@ type trainer struct {
 var (
 	_ engine.Publisher     = (*trainer)(nil)
 	_ engine.VersionWriter = (*trainer)(nil)
+	_ engine.Forgetter     = (*trainer)(nil)
 )
 
 var (
