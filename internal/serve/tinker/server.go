@@ -244,7 +244,12 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /metrics", (&usage{s}).metrics)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
+		if methods := methodsOf(mux, r); methods != "" {
+			w.Header().Set("Allow", methods)
+			answer(w, nil, &problem{status: http.StatusMethodNotAllowed, text: fmt.Sprintf("%s takes %s, not %s", r.URL.Path, methods, r.Method)})
+			return
+		}
+		answer(w, nil, missing("there is no call %s: docs/reference/tinker.md lists those of this version", r.URL.Path))
 	})
 	guarded := s.Guard(mux, func(w http.ResponseWriter, status int, err error) {
 		answer(w, nil, &problem{status: status, text: err.Error()})
@@ -256,6 +261,19 @@ func (s *Server) Handler() http.Handler {
 		}
 		guarded.ServeHTTP(w, r)
 	})
+}
+
+// methodsOf returns the methods that a path has, "" for a path that is not there.
+func methodsOf(mux *http.ServeMux, r *http.Request) string {
+	var all []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != "/" {
+			all = append(all, method)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // Guard lets clients pass whose key the service knows, and tells next who they are: [Owner]. refuse writes a refusal.

@@ -137,7 +137,7 @@ func (s *Server) numbered(owner, id, kind string, number *int, field string) (*s
 	}
 	x := s.touch(owner, id)
 	if x == nil {
-		return nil, "", missing("there is no session %.100q: it has ended, so create one", id)
+		return nil, "", missing("there is no session %.100q: it has ended, or another key began it; create one", id)
 	}
 	return x, fmt.Sprintf("%s:%s:%d", id, kind, *number), nil
 }
