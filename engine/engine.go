@@ -52,13 +52,6 @@ type VersionWriter interface {
 	SaveVersion(ctx context.Context, dir string) error
 }
 
-// Forgetter is a Trainer whose states lie elsewhere in part.
-type Forgetter interface {
-	Trainer
-	// Forget frees what lies elsewhere of a state that SaveState has written to a directory, which will be removed.
-	Forget(ctx context.Context, dir string) error
-}
-
 // Discarder is a Trainer that can drop the gradient since the last OptimStep.
 type Discarder interface {
 	Trainer

@@ -39,7 +39,6 @@ type trainer struct {
 var (
 	_ engine.Publisher     = (*trainer)(nil)
 	_ engine.VersionWriter = (*trainer)(nil)
-	_ engine.Forgetter     = (*trainer)(nil)
 )
 
 var (

@@ -194,8 +194,8 @@ func (e *trainer) SaveState(ctx context.Context, dir string) error {
 	})
 }
 
-// Forget implements engine.Forgetter: it removes the checkpoint of a state at the service. The version for samplers stays, which
-// others may name.
+// Forget removes what the service has of a state that SaveState has written to a directory, which will be removed. The version
+// for samplers stays, which others may name.
 func (e *trainer) Forget(ctx context.Context, dir string) error {
 	return e.do(ctx, func(ctx context.Context) error {
 		s, err := e.readState(dir)

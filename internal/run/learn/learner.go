@@ -210,10 +210,16 @@ func (c *Learner) saveState(ctx context.Context, at trainer.Progress, last, with
 	})
 }
 
+// forgetter is an engine whose states lie elsewhere in part. Forget frees what is there of a state that SaveState has written to a
+// directory, which will be removed.
+type forgetter interface {
+	Forget(ctx context.Context, dir string) error
+}
+
 // forget frees what engines keep elsewhere of a checkpoint that will be removed.
 func (c *Learner) forget(ctx context.Context, dir string) {
 	for _, p := range c.parts() {
-		f, ok := p.engine.(engine.Forgetter)
+		f, ok := p.engine.(forgetter)
 		if !ok {
 			continue
 		}

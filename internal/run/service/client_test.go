@@ -446,7 +446,9 @@ func TestStatesThatARunNoLongerNeedsGo(t *testing.T) {
 	if n := count(); n != 2 {
 		t.Fatalf("%d checkpoints", n)
 	}
-	f := e.Engine.(engine.Forgetter)
+	f := e.Engine.(interface {
+		Forget(ctx context.Context, dir string) error
+	})
 	for range 2 { // a run that was killed in between does so again
 		if err := f.Forget(t.Context(), dirs[0]); err != nil {
 			t.Error(err)

@@ -215,7 +215,7 @@ func TestJournalsCountForTheDisk(t *testing.T) {
 	}
 	status, out := ann.do("POST", "create_model", object{
 		"session_id": ann.session, "model_seq_id": 1, "base_model": "tiny", "lora_config": object{"rank": 2},
-		"user_metadata": object{"x": strings.Repeat("x", 100<<10)}})
+		"user_metadata": object{"x": strings.Repeat("x", 60<<10)}})
 	if status != http.StatusForbidden {
 		t.Errorf("a new model: %d, %v", status, out)
 	}

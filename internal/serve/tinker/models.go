@@ -122,7 +122,11 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if !m.TrainMLP && !m.TrainAttn && !m.TrainUnembed {
 		return nil, bad("lora_config: with train_mlp, train_attn and train_unembed false there is nothing to train")
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}, callCreate, body)
+	about, err := texts(in.UserMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: about}, callCreate, body)
 }
 
 // seedOf returns the seed of a model that create_model makes.

@@ -240,7 +240,8 @@ func TestArchives(t *testing.T) {
 	for proto, want := range map[string]string{
 		"https": "https://", "HTTPS, http": "https://", "http": "http://", "http, https": "http://", "javascript:": "http://", "": "http://",
 	} {
-		if got := get(at, "tml-secret", proto).Header.Get("Location"); !strings.HasPrefix(got, want+strings.TrimPrefix(c.url, "http://")+archivePath) {
+		want += strings.TrimPrefix(c.url, "http://") + archivePath
+		if got := get(at, "tml-secret", proto).Header.Get("Location"); !strings.HasPrefix(got, want) {
 			t.Errorf("behind a proxy that says %q: %s", proto, got)
 		}
 	}

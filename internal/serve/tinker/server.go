@@ -94,6 +94,12 @@ type Options struct {
 // maxBody bounds the body of a request, before and after decompression, in bytes.
 const maxBody = 256 << 20
 
+// maxJSON bounds those that are JSON: in memory they are a multiple. Only passes are protobuf.
+const maxJSON = 64 << 20
+
+// maxAbout bounds what a client says of a session, a model or a checkpoint, in bytes, as lists show it.
+const maxAbout = 64 << 10
+
 // usualSequences is how many sequences a sampler samples at once unless its base says otherwise.
 const usualSequences = 64
 
@@ -207,7 +213,11 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	call := func(path string, do func(ctx context.Context, body []byte) (any, error)) {
 		mux.HandleFunc("POST /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			body, err := bodyOf(w, r, s.decoder)
+			limit := maxJSON
+			if path == callPass {
+				limit = maxBody
+			}
+			body, err := bodyOf(w, r, s.decoder, limit)
 			var reply any
 			if err == nil {
 				reply, err = do(r.Context(), body)
@@ -281,9 +291,9 @@ func (s *Server) Guard(next http.Handler, refuse func(w http.ResponseWriter, sta
 	return s.keys.guard(next, refuse)
 }
 
-// bodyOf returns the body of a request, decompressed.
-func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {
-	body, status, err := web.Body(w, r, maxBody)
+// bodyOf returns the body of a request, decompressed, of limit bytes at most.
+func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder, limit int) ([]byte, error) {
+	body, status, err := web.Body(w, r, int64(limit))
 	if err != nil {
 		return nil, &problem{status: status, text: err.Error()}
 	}
@@ -293,6 +303,9 @@ func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]by
 	case "zstd":
 		if body, err = decoder.DecodeAll(body, nil); err != nil {
 			return nil, bad("the body is not zstd of at most %d MiB: %v", maxBody>>20, err)
+		}
+		if len(body) > limit {
+			return nil, bad("the body has %d bytes without zstd: want %d MiB at most", len(body), limit>>20)
 		}
 		return body, nil
 	default:
