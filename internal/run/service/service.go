@@ -196,7 +196,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 			o.Say(err.Error())
 		}
 	}
-	weights, err := checkpoint.Fingerprint(m.Path, checkpoint.IsWeights)
+	weights, err := checkpoint.DeepFingerprint(m.Path, checkpoint.IsWeights)
 	if err != nil {
 		closing()
 		return nil, nil, err
