@@ -92,7 +92,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	key, address := "tml-local", listener.Addr().String()
 	if o.Token != "" {
 		key = "$TRINITY_TOKEN"
-	} else if server.Secret() != "" {
+	} else if server.NeedsKey() {
 		key = "KEY, one that trinity keys add has printed"
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {

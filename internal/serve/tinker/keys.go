@@ -216,6 +216,9 @@ func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, st
 	})
 }
 
+// NeedsKey reports whether clients need a key.
+func (s *Server) NeedsKey() bool { return s.keys.needed() }
+
 // Secret returns what only clients of the service know, or the hash of it: "" if anybody is a client. Its length tells how
 // hard it is to guess.
 func (s *Server) Secret() string {
