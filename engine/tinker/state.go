@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -192,6 +193,23 @@ func (e *trainer) SaveState(ctx context.Context, dir string) error {
 		return writeJSON(filepath.Join(dir, stateName), s)
 	})
 }
+
+// Forget removes what the service has of a state that SaveState has written to a directory, which will be removed. The version
+// for samplers stays, which others may name.
+func (e *trainer) Forget(ctx context.Context, dir string) error {
+	return e.do(ctx, func(ctx context.Context) error {
+		s, err := e.readState(dir)
+		if err != nil || s.Service != e.link.Service {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, forgetTime)
+		defer cancel()
+		return e.link.Remove(ctx, s.Weights.Path)
+	})
+}
+
+// forgetTime bounds how long a run waits for a checkpoint that it no longer needs.
+const forgetTime = time.Minute
 
 // recipe returns the state of an engine that has done nothing.
 func (e *trainer) recipe() state {

@@ -78,6 +78,9 @@ func (d *Dir) prune() error {
 	}
 	for _, step := range steps {
 		if !keep[step] {
+			if d.Forget != nil {
+				d.Forget(d.Of(step))
+			}
 			if err := durable.RemoveDir(d.Of(step)); err != nil {
 				return err
 			}

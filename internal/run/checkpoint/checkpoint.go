@@ -40,6 +40,8 @@ type Dir struct {
 	Path string
 	Keep int          // checkpoints that stay; 0 means all
 	Say  func(string) // receives lines for people
+	// Forget is called before a checkpoint is removed, if it is not nil.
+	Forget func(dir string)
 }
 
 // State is what a checkpoint holds besides the engine's own state.

@@ -72,3 +72,22 @@ func TestModelName(t *testing.T) {
 		}
 	}
 }
+
+// What lies elsewhere of a checkpoint goes before its directory, so that a kill in between leaves nothing that nobody knows of.
+func TestForgetComesBeforeARemoval(t *testing.T) {
+	var forgotten []string
+	d := Dir{Path: t.TempDir(), Keep: 1, Say: func(line string) { t.Error(line) }}
+	d.Forget = func(dir string) {
+		if exists(dir) {
+			forgotten = append(forgotten, dir)
+		}
+	}
+	for step := range int64(3) {
+		if err := d.Save(State{Step: step, Algorithm: []byte("{}")}, func(string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(forgotten) != 2 || forgotten[0] != d.Of(0) || forgotten[1] != d.Of(1) {
+		t.Errorf("%q", forgotten)
+	}
+}

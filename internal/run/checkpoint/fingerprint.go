@@ -15,10 +15,19 @@ import (
 )
 
 // Fingerprint returns a sum that differs for different contents, without reading all of them. It is
-// made of the names and sizes of the files, the first and last 64 KiB of each, and parts between them
-// of a long one: an adapter that is merged changes neither end. Of a directory, it is made of the
-// wanted files below it. The fingerprint of a database is "".
+// made of the names and sizes of the files and the first and last 64 KiB of each; of a directory, of
+// the wanted files below it. The fingerprint of a database is "".
 func Fingerprint(path string, wanted func(name string) bool) (string, error) {
+	return fingerprint(path, wanted, 0)
+}
+
+// DeepFingerprint also reads parts between the ends of each file: an adapter that is merged into a
+// model changes neither end. Runs have recorded the other one.
+func DeepFingerprint(path string, wanted func(name string) bool) (string, error) {
+	return fingerprint(path, wanted, 32)
+}
+
+func fingerprint(path string, wanted func(name string) bool, samples int64) (string, error) {
 	if dburl.IsURL(path) {
 		return "", nil
 	}
@@ -40,7 +49,7 @@ func Fingerprint(path string, wanted func(name string) bool) (string, error) {
 		if err != nil {
 			return err
 		}
-		return addFile(h, filepath.ToSlash(name), p)
+		return addFile(h, filepath.ToSlash(name), p, samples)
 	})
 	if err != nil {
 		return "", err
@@ -48,8 +57,8 @@ func Fingerprint(path string, wanted func(name string) bool) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func addFile(to io.Writer, name, path string) error {
-	const part, long, sample, samples = 64 << 10, 1 << 20, 4 << 10, 32
+func addFile(to io.Writer, name, path string, samples int64) error {
+	const part, sample = 64 << 10, 4 << 10
 	info, err := os.Stat(path) // before opening it, which for a pipe would wait for a writer
 	if err != nil || !info.Mode().IsRegular() {
 		return err
@@ -66,10 +75,8 @@ func addFile(to io.Writer, name, path string) error {
 	}
 	add(0, part)
 	add(max(0, info.Size()-part), part)
-	if info.Size() > long {
-		for i := range int64(samples) {
-			add((i+1)*(info.Size()/(samples+1)), sample)
-		}
+	for i := range samples {
+		add((i+1)*(info.Size()/(samples+1)), sample)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ func TestAFingerprintDependsOnTheMiddle(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		sum, err := Fingerprint(dir, IsWeights)
+		sum, err := DeepFingerprint(dir, IsWeights)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,6 +37,7 @@ type Learner struct {
 // Options opens the teachers and returns the options of a trainer of so many steps, without From, Weights and Evaluation.
 func (c *Learner) Options(ctx context.Context, steps int64) (o trainer.Options, err error) {
 	s, cfg := c.Stage, c.Stage.Settled
+	c.Checkpoints.Forget = func(dir string) { c.forget(ctx, dir) }
 	o = trainer.Options{
 		Source: c.Source, Advantage: s.Objective.InTrainer(), Adaptive: s.Objective,
 		Reference: s.Objective.NeedsReference, Cache: newCache(cfg),
@@ -207,6 +208,25 @@ func (c *Learner) saveState(ctx context.Context, at trainer.Progress, last, with
 		}
 		return nil
 	})
+}
+
+// forgetter is an engine whose states lie elsewhere in part. Forget frees what is there of a state that SaveState has written to a
+// directory, which will be removed.
+type forgetter interface {
+	Forget(ctx context.Context, dir string) error
+}
+
+// forget frees what engines keep elsewhere of a checkpoint that will be removed.
+func (c *Learner) forget(ctx context.Context, dir string) {
+	for _, p := range c.parts() {
+		f, ok := p.engine.(forgetter)
+		if !ok {
+			continue
+		}
+		if err := f.Forget(ctx, filepath.Join(dir, p.state)); err != nil {
+			c.Log.Say(fmt.Sprintf("what lies elsewhere of %s stays: %v", dir, err))
+		}
+	}
 }
 
 // part is an engine of a checkpoint, with the directories of its state and of its model.

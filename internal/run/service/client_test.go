@@ -422,6 +422,49 @@ func TestASamplerOfAnotherProcessFollows(t *testing.T) {
 	}
 }
 
+// TestStatesThatARunNoLongerNeedsGo removes what the service has of a state, and of no other one.
+func TestStatesThatARunNoLongerNeedsGo(t *testing.T) {
+	address := serve(t, nil)
+	e := open(t, address, nil)
+	count := func() int {
+		t.Helper()
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/api/v1/checkpoints", nil)
+		reply, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		text, _ := io.ReadAll(reply.Body)
+		return strings.Count(string(text), "weights/weights-step-") / 2 // its id and its path
+	}
+	dirs := []string{t.TempDir(), t.TempDir()}
+	for _, dir := range dirs {
+		if err := e.Engine.SaveState(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(); n != 2 {
+		t.Fatalf("%d checkpoints", n)
+	}
+	f := e.Engine.(interface {
+		Forget(ctx context.Context, dir string) error
+	})
+	for range 2 { // a run that was killed in between does so again
+		if err := f.Forget(t.Context(), dirs[0]); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := count(); n != 1 {
+		t.Errorf("%d checkpoints are left", n)
+	}
+	if err := e.Engine.LoadState(t.Context(), dirs[1]); err != nil {
+		t.Error(err)
+	}
+	if err := f.Forget(t.Context(), t.TempDir()); err == nil {
+		t.Error("a directory without a state")
+	}
+}
+
 // TestAServiceIsCheckedAtTheStart refuses what the service cannot do before anything is trained.
 func TestAServiceIsCheckedAtTheStart(t *testing.T) {
 	address := serve(t, nil)

@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	key, address := "tml-local", listener.Addr().String()
 	if o.Token != "" {
 		key = "$TRINITY_TOKEN"
-	} else if server.Secret() != "" {
+	} else if server.NeedsKey() {
 		key = "KEY, one that trinity keys add has printed"
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
@@ -212,7 +212,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 			o.Say(err.Error())
 		}
 	}
-	weights, err := checkpoint.Fingerprint(m.Path, checkpoint.IsWeights)
+	weights, err := checkpoint.DeepFingerprint(m.Path, checkpoint.IsWeights)
 	if err != nil {
 		closing()
 		return nil, nil, err

@@ -34,7 +34,7 @@ func (s *store) archives(mux *http.ServeMux) {
 		}
 		ends := time.Now().Add(linkLife)
 		query := url.Values{"expires": {strconv.FormatInt(ends.Unix(), 10)}, "signature": {s.sign(c, ends)}}
-		link := schemeOf(r) + "://" + r.Host + archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name + "?" + query.Encode()
+		link := schemeOf(r) + r.Host + archivePath + c.path.Run + "/" + c.path.Kind + "/" + c.path.Name + "?" + query.Encode()
 		w.Header().Set("Expires", ends.UTC().Format(http.TimeFormat))
 		http.Redirect(w, r, link, http.StatusFound)
 	})
@@ -60,9 +60,9 @@ const archivePath = "/api/v1/archives/"
 func schemeOf(r *http.Request) string {
 	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",") // of several proxies, what the client spoke to
 	if r.TLS != nil || strings.EqualFold(strings.TrimSpace(first), "https") {
-		return "https"
+		return "https://"
 	}
-	return "http"
+	return "http://"
 }
 
 // sign returns the signature of a link to what a checkpoint is now.

@@ -208,7 +208,11 @@ func (s *Server) loadWeights(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe, about: texts(in.UserMetadata)}, callLoad, body)
+	about, err := texts(in.UserMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: c.recipe, about: about}, callLoad, body)
 }
 
 // loadCall loads a checkpoint into a model. A state is cut before the client has the result, because the checkpoint may be

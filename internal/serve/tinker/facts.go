@@ -39,8 +39,14 @@ type sessionFacts struct {
 
 // facts returns those of a checkpoint that is written now.
 func (m *model) facts(ttl *int64, metadata map[string]string) (facts, error) {
-	x := m.session
+	x, size := m.session, 0
+	for k, v := range metadata {
+		size += len(k) + len(v)
+	}
 	expires, err := expiry(ttl)
+	if err == nil {
+		err = isShort("user_metadata", size)
+	}
 	return facts{
 		Owner: x.owner, Time: time.Now().UTC(), Expires: expires, Metadata: metadata, Run: m.about,
 		Session: sessionFacts{Made: x.made, Name: x.name, Metadata: x.metadata, Project: x.project},
@@ -255,13 +261,22 @@ func (s *store) copy(owner string, in *tinker.CopyWeights, run string) (*checkpo
 }
 
 // texts returns the metadata of a client, which are texts.
-func texts(of map[string]any) map[string]string {
+func texts(of map[string]any) (map[string]string, error) {
 	if len(of) == 0 {
-		return nil
+		return nil, nil
 	}
-	out := map[string]string{}
+	out, size := map[string]string{}, 0
 	for k, v := range of {
 		out[k] = fmt.Sprint(v)
+		size += len(k) + len(out[k])
 	}
-	return out
+	return out, isShort("user_metadata", size)
+}
+
+// isShort returns an error for a text of a client that is too long to be kept.
+func isShort(what string, size int) error {
+	if size > maxAbout {
+		return bad("%s has %d bytes: want %d at most", what, size, maxAbout)
+	}
+	return nil
 }

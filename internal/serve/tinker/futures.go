@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/wire/tinker"
@@ -164,7 +165,7 @@ func (s *Server) forget(now time.Time) {
 	var ended []*session
 	for id, x := range s.sessions {
 		if now.Sub(x.seen) > silence && !x.damaged {
-			s.opts.Say("ends a session whose client has said nothing for " + silence.String())
+			s.opts.Say(fmt.Sprintf("ends the session %s, whose client has said nothing for %v", id, silence))
 			ended = append(ended, x)
 			s.end(id)
 		}

@@ -70,7 +70,8 @@ func AddKey(ctx context.Context, dir string, k Key) (secret string, err error) {
 	})
 }
 
-// RemoveKey removes a key. What it made stays, and belongs to the next key of that name.
+// RemoveKey removes a key. What it made stays, and belongs to the next key of that name. The file stays without the last key, too:
+// it keeps the service closed.
 func RemoveKey(ctx context.Context, dir, name string) error {
 	return editKeys(ctx, dir, func(all []Key) ([]Key, error) {
 		left := slices.DeleteFunc(slices.Clone(all), func(k Key) bool { return k.Name == name })
@@ -119,7 +120,7 @@ type keyring struct {
 	mu    sync.Mutex
 	read  fs.FileInfo // of the file that was read last
 	keys  []Key
-	wants bool // clients need a key: once there was one, for ever
+	wants bool // clients need a key: there is a file of keys, also an empty one, or there was one since the service began
 }
 
 // refresh reads the file again if it is another one.
@@ -143,7 +144,11 @@ func (r *keyring) refresh() {
 		r.wants = true // a service that began with them has none
 		return
 	}
-	r.keys, r.wants = keys, r.wants || len(keys) > 0
+	r.keys, r.wants = keys, r.wants || info != nil
+	if r.wants && len(keys) == 0 && r.token == "" {
+		r.say(fmt.Sprintf("no key is left, so every client is refused: add one by trinity keys add NAME --dir %s; without keys, remove %s "+
+			"and start again", r.dir, filepath.Join(r.dir, keysName)))
+	}
 }
 
 // needed reports whether clients need a key.
@@ -186,7 +191,7 @@ func (r *keyring) limits(name string) Key {
 	return Key{Name: name}
 }
 
-// guard lets clients pass that have a key. Without keys, clients of this machine need none.
+// guard lets clients pass that have a key. Without a file of keys, clients of this machine need none.
 func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
 	local, keyed := web.Guard(next, "", refuse), web.Guard(next, keysName, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -210,6 +215,9 @@ func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, st
 		local.ServeHTTP(w, q)
 	})
 }
+
+// NeedsKey reports whether clients need a key.
+func (s *Server) NeedsKey() bool { return s.keys.needed() }
 
 // Secret returns what only clients of the service know, or the hash of it: "" if anybody is a client. Its length tells how
 // hard it is to guess.

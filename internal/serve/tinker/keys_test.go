@@ -56,6 +56,23 @@ func TestKeysComeAndGo(t *testing.T) {
 	if ask(ann) != 401 || ask("") != 401 {
 		t.Error("the keys are gone, and the service is open")
 	}
+	var said []string
+	next := c.again(func(o *Options) { o.Say = func(line string) { said = append(said, line) } })
+	if status, out := next.do("GET", "healthz", nil); status != http.StatusUnauthorized {
+		t.Errorf("after a restart: %d, %v", status, out)
+	}
+	if !next.server.NeedsKey() || len(said) == 0 || !strings.HasPrefix(said[0], "no key is left, so every client is refused: ") {
+		t.Errorf("%q", said)
+	}
+	if err := os.Remove(filepath.Join(dir, keysName)); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := next.do("GET", "healthz", nil); status != http.StatusUnauthorized {
+		t.Error("it opens while it runs")
+	}
+	if status, out := next.again(nil).do("GET", "healthz", nil); status != http.StatusOK {
+		t.Errorf("without the file: %d, %v", status, out)
+	}
 }
 
 // A service that begins with a damaged file of keys is not open to anybody.
@@ -198,7 +215,7 @@ func TestJournalsCountForTheDisk(t *testing.T) {
 	}
 	status, out := ann.do("POST", "create_model", object{
 		"session_id": ann.session, "model_seq_id": 1, "base_model": "tiny", "lora_config": object{"rank": 2},
-		"user_metadata": object{"x": strings.Repeat("x", 100<<10)}})
+		"user_metadata": object{"x": strings.Repeat("x", 60<<10)}})
 	if status != http.StatusForbidden {
 		t.Errorf("a new model: %d, %v", status, out)
 	}

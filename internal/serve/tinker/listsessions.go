@@ -88,6 +88,9 @@ func (x *lists) moveSession(r *http.Request, owner string, body []byte) (any, er
 	if in.Project == "" {
 		return nil, bad("project_id is missing")
 	}
+	if err := isShort("project_id", len(in.Project)); err != nil {
+		return nil, err
+	}
 	id := r.PathValue("id")
 	found, err := x.move(owner, id, in.Project)
 	if err != nil {

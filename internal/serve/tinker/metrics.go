@@ -22,7 +22,7 @@ const (
 
 var helps = map[string]string{
 	requestGauge: "Requests of a key since the service began, by the API.",
-	tokenGauge:   "Tokens that the service has computed for a key since it began.",
+	tokenGauge:   "Tokens that the service has computed for a key since the service began.",
 	modelGauge:   "Models of a key: those in memory, and those out of it, on the disk alone.",
 	waitingGauge: "Requests of a key that wait for others.",
 }

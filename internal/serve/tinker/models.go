@@ -106,8 +106,11 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	lora := in.LoRA
-	if lora == nil || lora.Rank < 1 || lora.Rank > b.MaxRank {
-		return nil, bad("lora_config.rank is missing, or none of 1 to %d: this service trains adapters, and no whole models", b.MaxRank)
+	if lora == nil {
+		return nil, bad("lora_config is missing: this service trains adapters, and no whole models")
+	}
+	if lora.Rank < 1 || lora.Rank > b.MaxRank {
+		return nil, bad("lora_config.rank is %d: want 1 to %d", lora.Rank, b.MaxRank)
 	}
 	if o := in.OptimizerConfig; o != nil && o.Type != "adamw" {
 		return nil, bad("optimizer_config.type is %.40q: this service has adamw", o.Type)
@@ -119,7 +122,11 @@ func (s *Server) createModel(ctx context.Context, body []byte) (any, error) {
 	if !m.TrainMLP && !m.TrainAttn && !m.TrainUnembed {
 		return nil, bad("lora_config: with train_mlp, train_attn and train_unembed false there is nothing to train")
 	}
-	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: texts(in.UserMetadata)}, callCreate, body)
+	about, err := texts(in.UserMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return s.newModel(ctx, session, &model{id: id, base: b, recipe: m, about: about}, callCreate, body)
 }
 
 // seedOf returns the seed of a model that create_model makes.
@@ -292,7 +299,7 @@ func (s *Server) modelOf(owner, id string) (*model, error) {
 	if because := s.lost[id]; because != nil && x != nil && x.owner == owner {
 		return nil, missing("%s cannot go on: %v; checkpoints are still there", id, because)
 	}
-	return nil, missing("there is no model %.200q: its session has ended; checkpoints are still there", id)
+	return nil, missing("there is no model %.200q: its session has ended, or another key made it; its checkpoints stay", id)
 }
 
 func (s *Server) getInfo(ctx context.Context, body []byte) (any, error) {

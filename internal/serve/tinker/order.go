@@ -43,7 +43,7 @@ func (s *Server) order(owner, name string, body []byte) (any, error) {
 		return nil, err
 	}
 	if c.seq < 1 || c.seq == math.MaxInt32 {
-		return nil, bad("seq_id is %d: want 1 or more, of 31 bits", c.seq)
+		return nil, bad("seq_id is %d: want 1 to %d", c.seq, math.MaxInt32-1)
 	}
 	return s.submit(owner, futureID(m.id, c.seq), body, tinker.Submitted{ModelID: m.id}, func(f *future) error {
 		r := &record{Kind: requested, Seq: c.seq, Call: name, payload: body}

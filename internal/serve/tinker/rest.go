@@ -38,7 +38,7 @@ func (s *Server) manage(mux *http.ServeMux) {
 	route := func(pattern string, do func(r *http.Request, owner string, body []byte) (any, error)) {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			body, err := bodyOf(w, r, s.decoder)
+			body, err := bodyOf(w, r, s.decoder, maxJSON)
 			var reply any
 			if err == nil {
 				reply, err = do(r, Owner(r.Context()), body)

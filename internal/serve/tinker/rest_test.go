@@ -240,7 +240,8 @@ func TestArchives(t *testing.T) {
 	for proto, want := range map[string]string{
 		"https": "https://", "HTTPS, http": "https://", "http": "http://", "http, https": "http://", "javascript:": "http://", "": "http://",
 	} {
-		if got := get(at, "tml-secret", proto).Header.Get("Location"); !strings.HasPrefix(got, want+strings.TrimPrefix(c.url, "http://")+archivePath) {
+		want += strings.TrimPrefix(c.url, "http://") + archivePath
+		if got := get(at, "tml-secret", proto).Header.Get("Location"); !strings.HasPrefix(got, want) {
 			t.Errorf("behind a proxy that says %q: %s", proto, got)
 		}
 	}
@@ -275,6 +276,10 @@ func TestBadManagement(t *testing.T) {
 		{"POST", "retrieve_futures", object{}, 404, "retrieve_futures is not in this version"},
 		{"GET", "billing/usage/events", nil, 404, "billing/usage/events is not in this version"},
 		{"GET", "audit", nil, 404, "audit is not in this version"},
+		{"GET", "create_session", nil, 405, "/api/v1/create_session takes POST, not GET"},
+		{"PUT", "sessions/x", nil, 405, "/api/v1/sessions/x takes GET, not PUT"},
+		{"POST", "create_session", []int{1}, 400, "the body: got array, want an object"},
+		{"POST", "create_model", object{"model_seq_id": 1.5}, 400, "the body: model_seq_id: got number 1.5, want an integer of 64 bits"},
 		{"GET", "sessions/x/trace_export", nil, 404, "sessions/x/trace_export is not in this version"},
 	} {
 		status, out := c.do(bad.method, bad.path, bad.body)

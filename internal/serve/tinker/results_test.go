@@ -20,13 +20,22 @@ func (c *client) computed(reply object) *future {
 	return f
 }
 
+// see says when the session's client was there last.
+func (c *client) see(at time.Time) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.server.sessions[c.session].seen = at
+}
+
 // Results that nobody fetches take little memory: the log has those of training, and samples go.
 func TestResultsInMemoryAreBounded(t *testing.T) {
 	c := serve(t, nil)
 	id := c.model(0)
 	want, _ := c.output(c.send(request(id, 1, "cross_entropy", first)))
 	r := c.server.results
+	r.mu.Lock()
 	r.ofKey = 6 * futureBytes
+	r.mu.Unlock()
 	sampled := c.call("asample", object{"base_model": "tiny", "prompt": encodedText(first), "sampling_params": object{"max_tokens": 2}})
 	c.computed(sampled)
 	var replies []object
@@ -34,9 +43,11 @@ func TestResultsInMemoryAreBounded(t *testing.T) {
 		replies = append(replies, c.send(request(id, seq, "cross_entropy", first)))
 		c.computed(replies[len(replies)-1])
 	}
+	r.mu.Lock()
 	if r.bytes > r.ofKey || r.keys[""].bytes != r.bytes || r.bytes == 0 {
 		t.Errorf("%d bytes are in memory, %d of the key: want %d at most", r.bytes, r.keys[""].bytes, r.ofKey)
 	}
+	r.mu.Unlock()
 	for _, reply := range replies {
 		if got, _ := c.output(reply); !slices.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%v: %v, before %v", reply["request_id"], got, want)
@@ -46,11 +57,15 @@ func TestResultsInMemoryAreBounded(t *testing.T) {
 	if status, out := c.post("retrieve_future", "application/json", body); status != http.StatusGone {
 		t.Errorf("the sample: %d, %s", status, out)
 	}
+	r.mu.Lock()
 	r.ofKey, r.ofAll = maxResults, futureBytes // also of all keys
+	r.mu.Unlock()
 	c.computed(c.send(request(id, 20, "cross_entropy", first)))
+	r.mu.Lock()
 	if n := r.keys[""].waiting.Len() + r.keys[""].fetched.Len(); n != 1 {
 		t.Errorf("%d results are in memory: want the newest alone", n)
 	}
+	r.mu.Unlock()
 	next := c.again(nil)
 	if n := next.server.results.bytes; n != 0 {
 		t.Errorf("%d bytes are in memory after a restart", n)
@@ -69,7 +84,7 @@ func TestResultsOfTrainingWait(t *testing.T) {
 	c.computed(trained)
 	c.computed(sampled)
 	later := time.Now().Add(unfetched + time.Hour)
-	c.server.sessions[c.session].seen = later
+	c.see(later)
 	c.server.forget(later)
 	if c.server.results.find(sampled["request_id"].(string)) != nil {
 		t.Error("the sample is still there")
@@ -77,7 +92,7 @@ func TestResultsOfTrainingWait(t *testing.T) {
 	c.output(trained)
 	c.server.forget(time.Now().Add(kept - time.Minute))
 	c.output(trained)
-	c.server.sessions[c.session].seen = time.Now().Add(kept)
+	c.see(time.Now().Add(kept))
 	c.server.forget(time.Now().Add(kept + time.Minute))
 	if c.server.results.find(trained["request_id"].(string)) != nil {
 		t.Error("the result is still there")
@@ -89,19 +104,24 @@ func TestResultsOfAKeyAreCounted(t *testing.T) {
 	c := serve(t, nil)
 	id := c.model(0)
 	c.output(c.send(request(id, 1, "cross_entropy", first)))
-	k := c.server.results.keys[""]
-	if k.logged != 2 {
-		t.Errorf("%d results: want those of create_model and of the passes", k.logged)
+	add := func(n int) {
+		r := c.server.results
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.keys[""].logged += n
 	}
-	k.logged += maxLogged
+	if n := c.server.results.logged(""); n != 2 {
+		t.Errorf("%d results: want those of create_model and of the passes", n)
+	}
+	add(maxLogged)
 	if status, out := c.post("forward_backward", "application/x-protobuf", request(id, 2, "cross_entropy", first).Encode()); status != 429 {
 		t.Errorf("%d, %s", status, out)
 	}
-	k.logged -= maxLogged
+	add(-maxLogged)
 	c.output(c.send(request(id, 2, "cross_entropy", first)))
 	later := time.Now().Add(kept + time.Minute)
-	c.server.sessions[c.session].seen = later
-	if c.server.forget(later); k.logged != 0 {
-		t.Errorf("%d results are left", k.logged)
+	c.see(later)
+	if c.server.forget(later); c.server.results.logged("") != 0 {
+		t.Errorf("%d results are left", c.server.results.logged(""))
 	}
 }

@@ -502,7 +502,8 @@ func TestAnotherBase(t *testing.T) {
 	other := c.again(weigh("two"))
 	const says = " is of another tiny than the one that is served: its files are not the same; "
 	body := request(id, 3, "cross_entropy", first).Encode()
-	if status, out := other.post("forward_backward", "application/x-protobuf", body); status != 404 || !strings.Contains(string(out), id+says) {
+	status, out := other.post("forward_backward", "application/x-protobuf", body)
+	if status != 404 || !strings.Contains(string(out), id+says) {
 		t.Errorf("its model: %d, %s", status, out)
 	}
 	for call, in := range map[string]object{

@@ -79,6 +79,12 @@ func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	err = tooMany("sampling sessions", maxSamplers, s.samplers, func(x *sampler) bool { return x.owner == Owner(ctx) })
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	x, err := s.all.samplerFor(Owner(ctx), id, in.BaseModel, in.ModelPath)
 	if err != nil {
 		return nil, err

@@ -179,7 +179,9 @@ func (b *bench) waits(key, part string, workers ...*worker) (slices int) {
 
 // A request of one datum waits for one slice of others, whether its key is new, is one of five that are busy, or is the only one.
 func TestAShortRequestWaitsForOneSlice(t *testing.T) {
-	for name, keys := range map[string][]string{"five keys": {"ann", "bob", "carl", "dora", "emil"}, "models of a key": {"ann", "ann", "ann"}} {
+	for name, keys := range map[string][]string{
+		"five keys": {"ann", "bob", "carl", "dora", "emil"}, "models of a key": {"ann", "ann", "ann"},
+	} {
 		b := newBench(0)
 		var workers []*worker
 		for i, key := range keys {

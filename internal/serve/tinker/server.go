@@ -94,6 +94,12 @@ type Options struct {
 // maxBody bounds the body of a request, before and after decompression, in bytes.
 const maxBody = 256 << 20
 
+// maxJSON bounds those that are JSON: in memory they are a multiple. Only passes are protobuf.
+const maxJSON = 64 << 20
+
+// maxAbout bounds what a client says of a session, a model or a checkpoint, in bytes, as lists show it.
+const maxAbout = 64 << 10
+
 // usualSequences is how many sequences a sampler samples at once unless its base says otherwise.
 const usualSequences = 64
 
@@ -207,7 +213,11 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	call := func(path string, do func(ctx context.Context, body []byte) (any, error)) {
 		mux.HandleFunc("POST /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			body, err := bodyOf(w, r, s.decoder)
+			limit := maxJSON
+			if path == callPass {
+				limit = maxBody
+			}
+			body, err := bodyOf(w, r, s.decoder, limit)
 			var reply any
 			if err == nil {
 				reply, err = do(r.Context(), body)
@@ -244,7 +254,12 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /metrics", (&usage{s}).metrics)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, nil, missing("%s %s is not in this version: docs/reference/tinker.md says what is", r.Method, r.URL.Path))
+		if methods := methodsOf(mux, r); methods != "" {
+			w.Header().Set("Allow", methods)
+			answer(w, nil, &problem{status: http.StatusMethodNotAllowed, text: fmt.Sprintf("%s takes %s, not %s", r.URL.Path, methods, r.Method)})
+			return
+		}
+		answer(w, nil, missing("there is no call %s: docs/reference/tinker.md lists those of this version", r.URL.Path))
 	})
 	guarded := s.Guard(mux, func(w http.ResponseWriter, status int, err error) {
 		answer(w, nil, &problem{status: status, text: err.Error()})
@@ -258,14 +273,27 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
+// methodsOf returns the methods that a path has, "" for a path that is not there.
+func methodsOf(mux *http.ServeMux, r *http.Request) string {
+	var all []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != "/" {
+			all = append(all, method)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // Guard lets clients pass whose key the service knows, and tells next who they are: [Owner]. refuse writes a refusal.
 func (s *Server) Guard(next http.Handler, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
 	return s.keys.guard(next, refuse)
 }
 
-// bodyOf returns the body of a request, decompressed.
-func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]byte, error) {
-	body, status, err := web.Body(w, r, maxBody)
+// bodyOf returns the body of a request, decompressed, of limit bytes at most.
+func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder, limit int) ([]byte, error) {
+	body, status, err := web.Body(w, r, int64(limit))
 	if err != nil {
 		return nil, &problem{status: status, text: err.Error()}
 	}
@@ -275,6 +303,9 @@ func bodyOf(w http.ResponseWriter, r *http.Request, decoder *zstd.Decoder) ([]by
 	case "zstd":
 		if body, err = decoder.DecodeAll(body, nil); err != nil {
 			return nil, bad("the body is not zstd of at most %d MiB: %v", maxBody>>20, err)
+		}
+		if len(body) > limit {
+			return nil, bad("the body has %d bytes without zstd: want %d MiB at most", len(body), limit>>20)
 		}
 		return body, nil
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -35,9 +36,21 @@ func (s *Server) createSession(ctx context.Context, body []byte) (any, error) {
 	if err := read(body, &in); err != nil {
 		return nil, err
 	}
+	about, err := texts(in.UserMetadata)
+	if err == nil {
+		err = isShort("display_name and project_id", len(in.DisplayName)+len(in.ProjectID))
+	}
+	if err == nil {
+		s.mu.Lock()
+		err = tooMany("sessions", maxSessions, s.sessions, func(x *session) bool { return x.owner == Owner(ctx) })
+		s.mu.Unlock()
+	}
+	if err != nil {
+		return nil, err
+	}
 	id := strings.ToLower(rand.Text())
 	x := &session{
-		id: id, owner: Owner(ctx), made: time.Now(), name: in.DisplayName, metadata: texts(in.UserMetadata), project: in.ProjectID,
+		id: id, owner: Owner(ctx), made: time.Now(), name: in.DisplayName, metadata: about, project: in.ProjectID,
 		seen: time.Now(), ended: make(chan struct{}),
 	}
 	if err := s.all.store.keepSession(x); err != nil {
@@ -47,6 +60,25 @@ func (s *Server) createSession(ctx context.Context, body []byte) (any, error) {
 	defer s.mu.Unlock()
 	s.sessions[id] = x
 	return &tinker.Session{Type: "create_session", SessionID: id}, nil
+}
+
+// maxSessions bounds the sessions of a key, and maxSamplers their sampling sessions. Each has a file, and lives without a client for
+// a while.
+const maxSessions, maxSamplers = 4096, 1 << 16
+
+// tooMany returns an error if there are as many of what a key has as it may have.
+func tooMany[T any](what string, most int, all map[string]T, isIts func(T) bool) error {
+	n := 0
+	for _, x := range all {
+		if isIts(x) {
+			n++
+		}
+	}
+	if n < most {
+		return nil
+	}
+	text := fmt.Sprintf("this key has %d %s: end a session, such as by ServiceClient.close()", n, what)
+	return &problem{status: http.StatusForbidden, text: text}
 }
 
 // heartbeat keeps a session alive. Status 410 tells the client that it has ended.
@@ -137,7 +169,7 @@ func (s *Server) numbered(owner, id, kind string, number *int, field string) (*s
 	}
 	x := s.touch(owner, id)
 	if x == nil {
-		return nil, "", missing("there is no session %.100q: it has ended, so create one", id)
+		return nil, "", missing("there is no session %.100q: it has ended, or another key began it; create one", id)
 	}
 	return x, fmt.Sprintf("%s:%s:%d", id, kind, *number), nil
 }

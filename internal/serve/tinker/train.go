@@ -90,9 +90,18 @@ func newPass(b *Base, in *tinker.ForwardBackward) (*pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pass{loss: l}
+	p, elements := &pass{loss: l}, 0
 	for i := range in.Data {
 		e, columns, inputs, err := experienceOf(b, &in.Data[i])
+		for _, v := range inputs {
+			elements += len(v)
+		}
+		if e != nil {
+			elements += len(e.Targets) + len(e.Tokens)
+		}
+		if err == nil && elements > maxPass {
+			err = fmt.Errorf("the tensors up to here have more than %d elements: send fewer data at once", maxPass)
+		}
 		if err == nil {
 			err = l.add(e, max(int(columns), 1), inputs)
 		}
@@ -107,7 +116,8 @@ func newPass(b *Base, in *tinker.ForwardBackward) (*pass, error) {
 
 const (
 	targetTokens = "target_tokens"
-	maxTargets   = 1024 // of a token
+	maxTargets   = 1024    // of a token
+	maxPass      = 1 << 26 // elements of all tensors of a request, with those that a sparse one leaves out
 )
 
 // experienceOf returns a sequence whose Targets are those of the datum, which are one place ahead, and the loss's inputs.
@@ -130,6 +140,10 @@ func experienceOf(b *Base, d *tinker.Datum) (e *trinity.Experience, columns int6
 		name, tensor := d.Inputs[i].Name, &d.Inputs[i].Tensor
 		if _, err := tensor.Columns(); err != nil {
 			return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %.40q: %w", name, err)
+		}
+		if tensor.CSR != nil && len(tensor.Shape) == 2 && (tensor.Shape[0] != int64(n) || tensor.Shape[1] > maxTargets) {
+			return nil, 0, nil, fmt.Errorf("loss_fn_inputs: %.40q has shape %v: want %d tokens, and %d numbers a token at most", name, tensor.Shape,
+				n, maxTargets)
 		}
 		if name == targetTokens {
 			if len(tensor.Shape) == 2 {

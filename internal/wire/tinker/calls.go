@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 )
 
@@ -259,10 +260,16 @@ func Decode(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	err := d.Decode(v)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%s is a %s: want another type", wrong.Field, wrong.Value)
+		if wrong.Field == "" {
+			return fmt.Errorf("got %s, want %s", wrong.Value, kindOf(wrong.Type))
+		}
+		return fmt.Errorf("%s: got %s, want %s", wrong.Field, wrong.Value, kindOf(wrong.Type))
 	}
 	if errors.Is(err, io.EOF) {
 		return errors.New("it is empty: want JSON")
+	}
+	if wrong := (*json.SyntaxError)(nil); errors.As(err, &wrong) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("it is not JSON: %w", err)
 	}
 	if err != nil {
 		return err
@@ -271,4 +278,23 @@ func Decode(body []byte, v any) error {
 		return errors.New("it has more than one value")
 	}
 	return nil
+}
+
+// kindOf returns what JSON calls a type.
+func kindOf(t reflect.Type) string {
+	switch k := t.Kind(); {
+	case k == reflect.Pointer:
+		return kindOf(t.Elem())
+	case k == reflect.String:
+		return "a string"
+	case k == reflect.Bool:
+		return "true or false"
+	case reflect.Int <= k && k <= reflect.Uint64:
+		return fmt.Sprintf("an integer of %d bits", t.Bits())
+	case k == reflect.Float32 || k == reflect.Float64:
+		return "a number"
+	case k == reflect.Slice || k == reflect.Array:
+		return "an array"
+	}
+	return "an object"
 }

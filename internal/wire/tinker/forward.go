@@ -102,9 +102,23 @@ func (r *ForwardBackward) Encode() []byte {
 	return b
 }
 
+// maxParts bounds the data of a request with all that they are made of: what is empty takes two bytes of a message, and a
+// hundred in memory.
+const maxParts = 1 << 20
+
+// parts counts the parts of a request.
+type parts int
+
+func (p *parts) add() error {
+	if *p++; *p > maxParts {
+		return fmt.Errorf("the request has more than %d data, chunks and tensors: send fewer at once", maxParts)
+	}
+	return nil
+}
+
 // DecodeForwardBackward reads a request. Its tensors and chunks are parts of message.
 func DecodeForwardBackward(message []byte) (*ForwardBackward, error) {
-	r := &ForwardBackward{}
+	r, n := &ForwardBackward{}, new(parts)
 	var older []Setting // the map that has numbers alone
 	err := protobuf.Each(message, func(f protobuf.Field) (err error) {
 		switch f.Number {
@@ -117,7 +131,7 @@ func DecodeForwardBackward(message []byte) (*ForwardBackward, error) {
 			}
 			r.SeqID = int32(id)
 		case 3:
-			d, err := decodeDatum(f)
+			d, err := decodeDatum(f, n)
 			r.Data = append(r.Data, d)
 			if err != nil {
 				return fmt.Errorf("datum %d: %w", len(r.Data)-1, err)
@@ -126,6 +140,9 @@ func DecodeForwardBackward(message []byte) (*ForwardBackward, error) {
 			r.Loss, err = text(f)
 		case 5, 7:
 			s, err := decodeSetting(f)
+			if err == nil {
+				err = n.add()
+			}
 			if f.Number == 5 {
 				older = append(older, s)
 			} else {
@@ -196,8 +213,14 @@ func (d *Datum) encode() []byte {
 // maxInputs bounds the inputs of a loss, each of which is compared with the others.
 const maxInputs = 16
 
-func decodeDatum(f protobuf.Field) (d Datum, err error) {
+func decodeDatum(f protobuf.Field, n *parts) (d Datum, err error) {
+	if err := n.add(); err != nil {
+		return d, err
+	}
 	err = f.Each(func(f protobuf.Field) error {
+		if err := n.add(); err != nil {
+			return err
+		}
 		switch f.Number {
 		case 1:
 			c, err := decodeChunk(f)

@@ -55,7 +55,7 @@ func (t *PromptTargets) IDs(places, vocab int) (ids []int32, first int, err erro
 	columns := int(t.Shape[1])
 	set := func(at int, id int64) error {
 		if id < -1 || id >= int64(vocab) {
-			return fmt.Errorf("%d is no token of %d: want -1 for none", id, vocab)
+			return fmt.Errorf("token %d: want 0 to %d, or -1 for none", id, vocab-1)
 		}
 		if ids[at] = int32(id); id >= 0 && (first < 0 || at/columns < first) {
 			first = at / columns

@@ -713,6 +713,7 @@ export const sentences = {
   "the recommended settings train %.0f %% more rollouts an hour; then %s": "推荐的设置每小时多训练 %.0f %% 的轨迹；那时%s",
   "no setting of the synchronizer trains more rollouts an hour": "没有其他同步设置能让每小时训练更多轨迹",
   "a larger --max-staleness may let both work at the same time": "更大的 --max-staleness 可让两者同时工作",
+  "what lies elsewhere of %s stays: %v": "%s 在别处的部分未能删除：%v",
   "what else shortens a step:": "还有什么能缩短一步：",
   "the explorer bounds a step: the trainer waits for it": "一步的时间由探索端决定：训练端在等它",
   "the trainer bounds a step: the explorer waits for it": "一步的时间由训练端决定：探索端在等它",
