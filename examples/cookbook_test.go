@@ -142,7 +142,8 @@ func TestCookbookResumes(t *testing.T) {
 	}{
 		"sl_loop": {cookbookName, []string{"batch_size=8", "lora_rank=8", "learning_rate=1e-3", "max_steps=5", "save_every=1"}},
 		"math_rl.train": {smolLM2Name, []string{"renderer_name=role_colon", "env=arithmetic", "loss_fn=importance_sampling", "groups_per_batch=6",
-			"group_size=8", "lora_rank=8", "learning_rate=3e-4", "max_steps=4", "eval_every=0", "save_every=1", "behavior_if_log_dir_exists=resume"}},
+			"group_size=8", "lora_rank=8", "learning_rate=3e-4", "max_steps=4", "eval_every=0", "save_every=1",
+			"behavior_if_log_dir_exists=resume"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := append([]string{seeded, "tinker_cookbook.recipes." + name, "model_name=" + x.model}, x.args...)
