@@ -36,8 +36,8 @@ func newCookbook(t *testing.T) tinkerPlace {
 	return p
 }
 
-// recipe runs a recipe, and returns its lines of metrics and the path of its last checkpoint. saved is called after each
-// checkpoint with the recipe's context, and may end it.
+// recipe runs a recipe, and returns its lines of metrics and the path of its last checkpoint. saved gets the number of each
+// checkpoint that the recipe reports, and a function that kills the recipe.
 func (p tinkerPlace) recipe(t *testing.T, address, log string, saved func(n int, end func()), args ...string) ([]map[string]any, string) {
 	t.Helper()
 	ctx, end := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -1,6 +1,6 @@
 """Drive the trainer for Tinker of trinity-rft 0.6.0 as it is: three steps, checkpoints, and a step of a trainer that resumes.
 
-It prints a line of JSON a step. What gives it weights to its explorers is left out: that needs a cluster of Ray.
+It prints a line of JSON a step. The upload of weights to explorers is left out: it needs a cluster of Ray.
 """
 
 import asyncio
