@@ -54,12 +54,12 @@ var installations = []installation{
 		steps: func(python, scripts string) [][]string {
 			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-worker.txt")}}
 		}},
-	// Its renderers lack a wheel for some platforms, and what is measured does not use them.
+	// It asks for more than its recipes use.
 	{name: "cookbook", programs: []string{"tinker-cookbook"}, packages: []string{"tinker", "tinker_cookbook"}, size: "6 GB",
 		steps: func(python, scripts string) [][]string {
 			return [][]string{
 				{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-cookbook.txt")},
-				{python, "-m", "pip", "install", "--no-deps", "tinker-cookbook==0.6.1"},
+				{python, "-m", "pip", "install", "--no-deps", "tinker-cookbook==0.6.1", "tml-renderers==0.2.1"},
 			}
 		}},
 	// The JAX that its extra asks for is that for CUDA, and the one for CPUs does.

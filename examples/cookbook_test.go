@@ -36,8 +36,8 @@ func newCookbook(t *testing.T) tinkerPlace {
 	return p
 }
 
-// recipe runs a recipe, and returns its lines of metrics and the path of its last checkpoint. saved is called after each
-// checkpoint with the recipe's context, and may end it.
+// recipe runs a recipe, and returns its lines of metrics and the path of its last checkpoint. saved gets the number of each
+// checkpoint that the recipe reports, and a function that kills the recipe.
 func (p tinkerPlace) recipe(t *testing.T, address, log string, saved func(n int, end func()), args ...string) ([]map[string]any, string) {
 	t.Helper()
 	ctx, end := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -142,7 +142,8 @@ func TestCookbookResumes(t *testing.T) {
 	}{
 		"sl_loop": {cookbookName, []string{"batch_size=8", "lora_rank=8", "learning_rate=1e-3", "max_steps=5", "save_every=1"}},
 		"math_rl.train": {smolLM2Name, []string{"renderer_name=role_colon", "env=arithmetic", "loss_fn=importance_sampling", "groups_per_batch=6",
-			"group_size=8", "lora_rank=8", "learning_rate=3e-4", "max_steps=4", "eval_every=0", "save_every=1", "behavior_if_log_dir_exists=resume"}},
+			"group_size=8", "lora_rank=8", "learning_rate=3e-4", "max_steps=4", "eval_every=0", "save_every=1",
+			"behavior_if_log_dir_exists=resume"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := append([]string{seeded, "tinker_cookbook.recipes." + name, "model_name=" + x.model}, x.args...)

@@ -8,7 +8,8 @@ from tinker import types
 MODEL = os.environ.get("MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")
 PAIRS = [("The capital of Zorbland is", " Quix."), ("The river of Zorbland is", " the Mun."), ("People of Zorbland eat", " stone pears.")]
 
-policy = tinker.ServiceClient().create_lora_training_client(base_model=MODEL, rank=8, seed=1).result()
+service = tinker.ServiceClient()
+policy = service.create_lora_training_client(base_model=MODEL, rank=8, seed=1).result()
 tokenizer = policy.get_tokenizer()
 data = []
 for question, answer in PAIRS:
@@ -24,3 +25,4 @@ for question, answer in PAIRS:
     greedy = types.SamplingParams(max_tokens=len(tokenizer.encode(answer)), temperature=0.0)
     reply = sampler.sample(types.ModelInput.from_ints(tokenizer.encode(question)), 1, greedy).result().sequences[0]
     print(question + tokenizer.decode(reply.tokens))
+service.close("success").result()

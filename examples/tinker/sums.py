@@ -10,7 +10,8 @@ MODEL = os.environ.get("MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")
 STEPS = int(os.environ.get("STEPS", "30"))
 GROUPS, SIZE = 8, 8  # questions of a step, and replies to each
 
-policy = tinker.ServiceClient().create_lora_training_client(base_model=MODEL, rank=8, seed=1).result()
+service = tinker.ServiceClient()
+policy = service.create_lora_training_client(base_model=MODEL, rank=8, seed=1).result()
 tokenizer = policy.get_tokenizer()
 draw = random.Random(1)
 
@@ -46,3 +47,4 @@ for step in range(STEPS):
         passed.result()
     print(f"step {step + 1}: {right / GROUPS / SIZE:.2f} right", flush=True)
 print(policy.save_state("last").result().path)
+service.close("success").result()

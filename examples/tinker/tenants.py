@@ -12,7 +12,8 @@ STEPS = int(os.environ.get("STEPS", "20"))
 
 def teach(text: str) -> str:
     """Trains an adapter on a text, and returns how its loss falls."""
-    policy = tinker.ServiceClient().create_lora_training_client(base_model=MODEL, rank=8, seed=1).result()
+    service = tinker.ServiceClient()
+    policy = service.create_lora_training_client(base_model=MODEL, rank=8, seed=1).result()
     ids = policy.get_tokenizer().encode(text)
     datum = types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs={"target_tokens": ids[1:], "weights": [1.0] * (len(ids) - 1)})
     losses = []
@@ -20,6 +21,7 @@ def teach(text: str) -> str:
         passed = policy.forward_backward([datum], "cross_entropy")
         policy.optim_step(types.AdamParams(learning_rate=2e-3)).result()
         losses.append(passed.result().metrics["loss:sum"])
+    service.close("success").result()
     return f"{text!r}: {losses[0]:.3f} to {losses[-1]:.3f}"
 
 

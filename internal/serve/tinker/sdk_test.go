@@ -182,6 +182,33 @@ func TestTrinityRFT(t *testing.T) {
 	}
 }
 
+// The trainer of trinity-rft 0.6.0 as it is trains, saves and resumes. On fresh replies its log-probabilities are the sampler's,
+// and its distance to the reference grows from 0.
+func TestTrinityRFTTrainer(t *testing.T) {
+	p := newSDKPlace(t)
+	p.python = trinitytest.Python(t, "TRINITY_COOKBOOK_PYTHON", "tinker", "torch", "trinity", "ray", "omegaconf", "tensorboard")
+	step, last := 0, -1.
+	for text := range strings.Lines(p.run(t, "", "trinity_rft_trainer.py", t.TempDir())) {
+		if !strings.HasPrefix(text, "{") {
+			continue // what the trainer logs
+		}
+		var x struct {
+			Before            int
+			Policy, Reference float64
+		}
+		if err := json.Unmarshal([]byte(text), &x); err != nil {
+			t.Fatal(err)
+		}
+		if x.Before != step || x.Policy != 0 || x.Reference <= last || step == 0 && x.Reference != 0 {
+			t.Errorf("step %d: %+v", step, x)
+		}
+		step, last = step+1, x.Reference
+	}
+	if step != 4 {
+		t.Errorf("%d steps, want 4", step)
+	}
+}
+
 // alike reports whether numbers differ by less than 1e-4, in lists of lists too.
 func alike(a, b any) bool {
 	switch a := a.(type) {

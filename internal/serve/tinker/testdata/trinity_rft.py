@@ -85,7 +85,10 @@ async def main(server: bool) -> None:
         rollouts = await service.create_sampling_client_async(model_path=path)
     state = (await (await actor.save_state_async(f"{PREFIX}-state-3"))).path
     resumed = await service.create_training_client_from_state_with_optimizer_async(path=state)
-    plain = [types.Datum(model_input=d.model_input, loss_fn_inputs={k: d.loss_fn_inputs[k] for k in ("target_tokens", "weights")}) for d in data]
+    plain = []
+    for d in data:
+        inputs = {key: d.loss_fn_inputs[key] for key in ("target_tokens", "weights")}
+        plain.append(types.Datum(model_input=d.model_input, loss_fn_inputs=inputs))
     passed = await (await resumed.forward_async(plain, "cross_entropy"))
     say("resumed", [list(o["logprobs"].data) for o in passed.loss_fn_outputs])
 
