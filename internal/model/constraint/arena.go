@@ -355,9 +355,6 @@ func (g *arena) declare(nullable bool) (ref int32) {
 // define sets the body of a rule.
 func (g *arena) define(ref, body int32) { g.rules[g.nodes[ref].a].body = body }
 
-// body returns the body of a rule.
-func (g *arena) body(ref int32) int32 { return g.rules[g.nodes[ref].a].body }
-
 // productive reports for each rule whether it matches any text that ends.
 func (g *arena) productive() []bool {
 	yes := make([]bool, len(g.rules))

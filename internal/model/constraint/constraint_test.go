@@ -26,14 +26,12 @@ func words() *Vocabulary {
 		texts = append(texts, string([]byte{byte(c)}))
 	}
 	texts = append(texts, "") // stop
-	for _, piece := range []string{
+	texts = append(texts,
 		`{"`, `":`, `": "`, `", "`, `"}`, `"},`, `}}`, `]]`, `[[`, `["`, `"]`, `{}`, `[]`, `null`, `true`,
 		`false`, ` true`, `",`, "\n  ", "\n", "\n\n",
 		`"a`, `"ab`, `"a":`, `abc`, `aaaa`, `aaaaaaaa`, `00`, `123`, `-1`, `1.`, `.5`, `e+`, `é`, "\xc3", "\xa9\"", `\n`, `\u00`, `\\`, `\"`,
 		`😀`, "\xf0\x9f", `the `, `, "`, `: [`, `"id`, `name`, `"name": "`, `"]}`, `20`, `-0`, `T1`, `Z"`, `@a.`,
-	} {
-		texts = append(texts, piece)
-	}
+	)
 	return newVocabulary(texts, []int32{stop})
 }
 

@@ -21,14 +21,12 @@ func coderWords() *Vocabulary {
 		texts = append(texts, string([]byte{byte(c)}))
 	}
 	texts = append(texts, "")
-	for _, piece := range []string{
+	texts = append(texts,
 		"</parameter>", "</param", "eter>", "<parameter=", "<parameter=a>\n", "\n</parameter>\n",
 		"</function>", "<function=f>", "<tool_call>", "</tool_call>",
 		"null", "None", "true", "False", " true", "5", "12", "-", "[1", "{\"", "\"a", "\n\n", " ", "abc", "</", "[]", "{}", "é", "x</parameter",
 		"\"</parameter>", "\\u003c",
-	} {
-		texts = append(texts, piece)
-	}
+	)
 	return newVocabulary(texts, []int32{stop})
 }
 
