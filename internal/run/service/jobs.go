@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
-	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
@@ -23,9 +22,10 @@ func openJobs(o *Options, serving func() *tinker.Server) (*finetune.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	turns := sync.OnceValue(func() *tinker.Turns { return serving().Turns() })
 	options := finetune.Options{
-		Enter: func(ctx context.Context, owner string) (finetune.Turn, error) { return turns().Enter(ctx, owner) },
+		Enter: func(ctx context.Context, owner string) (finetune.Turn, error) {
+			return serving().Turns.Enter(ctx, owner)
+		},
 		Asker: func(owner, name string, used func(int)) (trinity.Asker, error) {
 			return serving().Words().Asker(owner, name, used)
 		},

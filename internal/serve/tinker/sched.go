@@ -64,8 +64,6 @@ type queue struct {
 
 func newQueue(a *account, room, slice int) *queue {
 	q := &queue{account: a, room: room, free: room, slice: int64(slice)}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.queues = append(a.queues, q)
 	return q
 }

@@ -59,6 +59,8 @@ type Sampler interface {
 
 // Server answers the Tinker API. Its computations run while Run does.
 type Server struct {
+	Turns Turns // at jobs
+
 	opts    Options
 	all     catalog
 	calls   readers
@@ -121,6 +123,7 @@ func New(o Options) (*Server, error) {
 		slice = max(slice, b.MicroTokens)
 	}
 	s.train, s.keys.account = newQueue(a, 1, slice), a
+	s.Turns = Turns{newQueue(a, 1, slice)}
 	for _, b := range o.Bases {
 		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences), slice) // some begin while others end
 		b.shelf = shelf{loader: b.Sampler, stays: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}

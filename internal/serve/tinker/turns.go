@@ -6,9 +6,6 @@ import "context"
 // of the service.
 type Turns struct{ queue *queue }
 
-// Turns returns turns. Each call returns others.
-func (s *Server) Turns() *Turns { return &Turns{newQueue(s.train.account, 1, int(s.train.slice))} }
-
 // Turn is a turn that a key has.
 type Turn struct{ turn *turn }
 
@@ -16,7 +13,7 @@ type Turn struct{ turn *turn }
 const jobPart = "jobs"
 
 // Enter waits for the turn of a key: of those that have tokens left of their hour, the one that has had the fewest tokens.
-func (t *Turns) Enter(ctx context.Context, key string) (*Turn, error) {
+func (t Turns) Enter(ctx context.Context, key string) (*Turn, error) {
 	given, err := t.queue.enter(ctx, key, jobPart, 1)
 	if err != nil {
 		return nil, err
