@@ -80,7 +80,8 @@ func (q *request) readForm() (Wanted, error) {
 		{"structured_outputs", q.StructuredOutputs, readStructured},
 	} {
 		var value any
-		if len(k.value) == 0 || json.Unmarshal(k.value, &value) == nil && asksNothing(value, nothing[k.key]) {
+		isNothing := len(k.value) == 0 || json.Unmarshal(k.value, &value) == nil && asksNothing(value, nothing[k.key])
+		if isNothing && (q.limits.Constrain == nil || !isEmptyList(value)) {
 			continue
 		}
 		switch {
@@ -100,6 +101,9 @@ func (q *request) readForm() (Wanted, error) {
 	out.Tool, out.Demanded, err = q.limits.Demanded(q.ToolChoice, q.Tools)
 	return out, err
 }
+
+// isEmptyList reports whether a value is a list without elements. As a form it asks for one of no texts.
+func isEmptyList(value any) bool { list, ok := value.([]any); return ok && len(list) == 0 }
 
 // nothing are values of keys with a form that ask for none.
 var nothing = map[string][]any{"response_format": {map[string]any{}, map[string]any{"type": "text"}}}
@@ -134,12 +138,13 @@ func readResponseFormat(form *constraint.Form, value json.RawMessage) error {
 	if err := json.Unmarshal(value, &f); err != nil {
 		return NotJSON(err)
 	}
+	isSet := func(schema json.RawMessage) bool { return len(schema) > 0 && string(schema) != "null" }
 	switch {
-	case f.Type == "json_object" && len(f.Schema) == 0:
+	case f.Type == "json_object" && !isSet(f.Schema):
 		form.Schema = AnyObject
 	case f.Type == "json_object":
 		form.Schema = f.Schema
-	case f.Type == "json_schema" && len(f.JSONSchema.Schema) > 0:
+	case f.Type == "json_schema" && isSet(f.JSONSchema.Schema):
 		form.Schema = f.JSONSchema.Schema
 	case f.Type == "json_schema":
 		return Bad("", "response_format has no json_schema.schema")
@@ -167,8 +172,8 @@ func readRegex(form *constraint.Form, value json.RawMessage) error {
 }
 
 func readChoice(form *constraint.Form, value json.RawMessage) error {
-	if json.Unmarshal(value, &form.Choice) != nil {
-		return Bad("", "want a list of texts")
+	if json.Unmarshal(value, &form.Choice) != nil || len(form.Choice) == 0 {
+		return Bad("", "want a list of one or more texts")
 	}
 	return nil
 }
@@ -182,7 +187,7 @@ func readStructured(form *constraint.Form, value json.RawMessage) error {
 	found := 0
 	for key, value := range all {
 		text := strings.TrimSpace(string(value))
-		if text == "null" || text == "false" || text == `""` || text == "[]" {
+		if text == "null" || text == "false" || text == `""` {
 			continue
 		}
 		var err error
