@@ -100,23 +100,6 @@ func (b *builder) arguments(schema json.RawMessage) (int32, error) {
 	return b.schema(schema)
 }
 
-// callArguments matches the objects that satisfy all parts.
-func (b *builder) callArguments(parts []part) (int32, error) {
-	values, listed := valuesOf(parts)
-	isOther := func(v any) bool { _, isObject := v.(*object); return !isObject }
-	switch {
-	case listed && (b.keywords || slices.ContainsFunc(values, isOther)):
-		return none, refuse(parts[0].at, "the arguments of a call are an object with members: list no values of it")
-	case b.keywords:
-		return b.asKeywords(parts)
-	case listed:
-		return b.alternative(parts)
-	case !slices.ContainsFunc(parts, part.limits):
-		return b.anyObject(), nil
-	}
-	return b.typed(parts, []string{"object"}, false)
-}
-
 // speakPython makes values those of Python, whose strings lack some escapes of JSON.
 func (b *builder) speakPython() {
 	b.words, b.char, b.free = [3]string{"True", "False", "None"}, b.exact, none

@@ -76,7 +76,7 @@ func (b *builder) schema(text json.RawMessage) (int32, error) {
 	}
 }
 
-// start matches the whole value.
+// start matches the whole value; the arguments of a call are an object.
 func (b *builder) start() (int32, error) {
 	if !b.isCall {
 		return b.rule([]string{""})
@@ -90,7 +90,20 @@ func (b *builder) start() (int32, error) {
 		if allowed, _ := typesOf(parts, false); !slices.Contains(allowed, "object") {
 			continue
 		}
-		x, err := b.callArguments(parts)
+		values, listed := valuesOf(parts)
+		var x int32
+		switch {
+		case listed && (b.keywords || slices.ContainsFunc(values, func(v any) bool { _, ok := v.(*object); return !ok })):
+			err = refuse(parts[0].at, "the arguments of a call are an object with members: list no values of it")
+		case b.keywords:
+			x, err = b.asKeywords(parts)
+		case listed:
+			x, err = b.alternative(parts)
+		case !slices.ContainsFunc(parts, part.limits):
+			x = b.anyObject()
+		default:
+			x, err = b.typed(parts, []string{"object"}, false)
+		}
 		if err != nil {
 			return none, err
 		}

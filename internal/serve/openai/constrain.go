@@ -81,7 +81,7 @@ func (q *request) readForm() (Wanted, error) {
 	} {
 		var value any
 		isNothing := len(k.value) == 0 || json.Unmarshal(k.value, &value) == nil && asksNothing(value, nothing[k.key])
-		if isNothing && (q.limits.Constrain == nil || !isEmptyList(value)) {
+		if isNothing && (q.limits.Constrain == nil || k.key != "guided_choice" || value == nil) { // one of no texts is refused
 			continue
 		}
 		switch {
@@ -101,9 +101,6 @@ func (q *request) readForm() (Wanted, error) {
 	out.Tool, out.Demanded, err = q.limits.Demanded(q.ToolChoice, q.Tools)
 	return out, err
 }
-
-// isEmptyList reports whether a value is a list without elements. As a form it asks for one of no texts.
-func isEmptyList(value any) bool { list, ok := value.([]any); return ok && len(list) == 0 }
 
 // nothing are values of keys with a form that ask for none.
 var nothing = map[string][]any{"response_format": {map[string]any{}, map[string]any{"type": "text"}}}
@@ -132,20 +129,19 @@ var AnyObject = json.RawMessage(`{"type":"object"}`)
 func readResponseFormat(form *constraint.Form, value json.RawMessage) error {
 	var f struct {
 		Type       string
-		Schema     json.RawMessage
-		JSONSchema struct{ Schema json.RawMessage } `json:"json_schema"`
+		Schema     *json.RawMessage
+		JSONSchema struct{ Schema *json.RawMessage } `json:"json_schema"`
 	}
 	if err := json.Unmarshal(value, &f); err != nil {
 		return NotJSON(err)
 	}
-	isSet := func(schema json.RawMessage) bool { return len(schema) > 0 && string(schema) != "null" }
 	switch {
-	case f.Type == "json_object" && !isSet(f.Schema):
+	case f.Type == "json_object" && f.Schema == nil:
 		form.Schema = AnyObject
 	case f.Type == "json_object":
-		form.Schema = f.Schema
-	case f.Type == "json_schema" && isSet(f.JSONSchema.Schema):
-		form.Schema = f.JSONSchema.Schema
+		form.Schema = *f.Schema
+	case f.Type == "json_schema" && f.JSONSchema.Schema != nil:
+		form.Schema = *f.JSONSchema.Schema
 	case f.Type == "json_schema":
 		return Bad("", "response_format has no json_schema.schema")
 	default:
