@@ -141,8 +141,8 @@ type cursor struct {
 	ended bool
 }
 
-// took returns the error of what was done last. It concerns one reply: others of the form go on, as far as
-// the states are there that they come to.
+// took returns the error of the last mask or token, and clears it. The error fails one reply. Other replies of
+// the form continue as long as they reach states that are known.
 func (g *grammar) took() error {
 	err := g.masks.g.err
 	if err != nil {
