@@ -56,11 +56,11 @@ type nodeKey struct {
 	a, b, min, max int32
 }
 
-// maxNodes bounds the memory of an arena, of which a pattern such as (.*a.{20}) could take any.
+// maxNodes bounds the memory of an arena: a pattern such as (.*a.{20}) has millions of states.
 const maxNodes = 1 << 17
 
-// Derivatives that an arena may compute: for a mask takes milliseconds at most, and all sequences of a
-// sampler wait for it.
+// Derivatives that an arena may compute. All sequences of a sampler wait for a mask, so it must take
+// milliseconds at most.
 const (
 	compileWork = 4 << 20
 	maskWork    = 1 << 20 // in advance, for the states that many replies share
@@ -85,7 +85,7 @@ type arena struct {
 	lastRow  *[256]int32
 	lives    map[int32]bool  // whether nodes with logic match any text
 	needs    map[int32]int32 // what need returned
-	single   map[int32]bool  // nodes that match characters of a string: a text has one way to be taken apart into them
+	single   map[int32]bool  // nodes that match one character of a string; a text divides into them in one way
 	classes  []byte          // one byte of each class of bytes that no set tells apart; nil until it is asked for
 	work     int             // derivatives that it may still compute
 	key      []byte          // scratch

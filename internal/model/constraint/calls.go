@@ -22,6 +22,8 @@ func (b *builder) calls(c *Calls) (int32, error) {
 	case !ok && c.Pattern != "":
 		return none, errors.New("a call cannot be demanded of a model whose tool_call_pattern does not have the groups name and arguments, " +
 			"in this order, and reads all names and JSON objects there")
+	case !ok && c.Format == toolcall.None:
+		return none, errors.New("the model's format of calls is not known: set explorer.rollout_model.tool_call_parser when you start the server")
 	case !ok:
 		return none, fmt.Errorf("a call cannot be demanded of a model whose calls are in the format %q", c.Format)
 	}
@@ -37,7 +39,7 @@ func (b *builder) calls(c *Calls) (int32, error) {
 	if len(tools) > maxTools {
 		return none, fmt.Errorf("%d tools; want at most %d", len(tools), maxTools)
 	}
-	b.syntax = syntax
+	b.syntax, b.isCall, b.keywords = syntax, true, syntax.Python || syntax.Marks != nil
 	switch {
 	case syntax.Python:
 		b.speakPython()
@@ -46,13 +48,13 @@ func (b *builder) calls(c *Calls) (int32, error) {
 	case syntax.Marks != nil:
 		b.avoid(syntax.Marks)
 	}
-	one := none
+	one, isKnown := none, false
 	for _, t := range tools {
 		f := t.Function
 		if c.Name != "" && f.Name != c.Name {
 			continue
 		}
-		b.keywords = syntax.Python || syntax.Marks != nil
+		isKnown = true
 		arguments, err := b.arguments(f.Parameters)
 		if err != nil {
 			return none, fmt.Errorf("tool %q: %w", f.Name, err)
@@ -63,8 +65,11 @@ func (b *builder) calls(c *Calls) (int32, error) {
 		}
 		one = b.alt(one, b.seq(b.tokens(head), arguments, b.tokens(syntax.After)))
 	}
-	if one == none {
-		return none, fmt.Errorf("no tool is called %q, or no arguments satisfy its schema", c.Name)
+	switch {
+	case !isKnown:
+		return none, fmt.Errorf("no tool is called %.200q", c.Name)
+	case one == none:
+		return none, errors.New("no arguments satisfy the parameters of the tools")
 	}
 	list := one
 	if c.Several && !syntax.One {
@@ -84,16 +89,13 @@ func (b *builder) writes(c *Calls) bool {
 // arguments matches the objects that satisfy the schema of a tool.
 func (b *builder) arguments(schema json.RawMessage) (int32, error) {
 	schema = bytes.TrimSpace(schema)
-	var keys map[string]json.RawMessage
-	switch {
-	case b.keywords && (len(schema) == 0 || string(schema) == "null" || string(schema) == "{}"):
+	switch isAny := len(schema) == 0 || string(schema) == "null" || string(schema) == "{}"; {
+	case isAny && b.keywords:
 		return empty, nil
-	case len(schema) == 0 || string(schema) == "null" || string(schema) == "{}":
+	case isAny:
 		return b.anyObject(), nil
-	case json.Unmarshal(schema, &keys) != nil:
-		return none, fmt.Errorf("its parameters are no JSON schema")
-	case keys["type"] == nil && len(keys) > 0:
-		schema = append([]byte(`{"type": "object", `), schema[1:]...)
+	case schema[0] != '{':
+		return none, errors.New("its parameters are no JSON schema: want an object")
 	}
 	return b.schema(schema)
 }

@@ -1,7 +1,6 @@
 package constraint
 
 import (
-	"container/list"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,6 +56,7 @@ func (v *Vocabulary) Compile(form Form) (trinity.Constraint, error) {
 		}
 		v.cache.put(string(key), g)
 	}
+	v.cache.trim(maxKept)
 	return &cursor{g: g, state: g.start}, nil
 }
 
@@ -141,8 +141,8 @@ type cursor struct {
 	ended bool
 }
 
-// took returns the error of what was done last. It concerns one reply: others of the form go on, as far as
-// the states are there that they come to.
+// took returns the error of the last mask or token, and clears it. The error fails one reply. Other replies of
+// the form continue as long as they reach states that are known.
 func (g *grammar) took() error {
 	err := g.masks.g.err
 	if err != nil {
@@ -211,59 +211,4 @@ func (c *cursor) Accept(token int32) error {
 func (c *cursor) Fork() trinity.Constraint {
 	fork := *c
 	return &fork
-}
-
-// maxGrammars bounds the grammars that a vocabulary keeps.
-const maxGrammars = 32
-
-// cache keeps the grammars that were asked for last.
-type cache struct {
-	mu    sync.Mutex
-	of    map[string]*list.Element
-	order list.List // of *cached, the newest in front
-}
-
-type cached struct {
-	key string
-	g   *grammar
-}
-
-// get returns a grammar, nil if it is not kept. One that has grown large, or has failed, is not kept.
-func (c *cache) get(key string) *grammar {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.of[key]
-	if e == nil {
-		return nil
-	}
-	g := e.Value.(*cached).g
-	g.mu.Lock()
-	large := len(g.masks.g.nodes) > maxNodes/2 || g.failed
-	g.mu.Unlock()
-	if large {
-		c.drop(e)
-		return nil
-	}
-	c.order.MoveToFront(e)
-	return g
-}
-
-func (c *cache) put(key string, g *grammar) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[string]*list.Element{}
-	}
-	if e := c.of[key]; e != nil {
-		c.drop(e)
-	}
-	if len(c.of) >= maxGrammars {
-		c.drop(c.order.Back())
-	}
-	c.of[key] = c.order.PushFront(&cached{key, g})
-}
-
-func (c *cache) drop(e *list.Element) {
-	delete(c.of, e.Value.(*cached).key)
-	c.order.Remove(e)
 }

@@ -282,6 +282,34 @@ func TestConcurrentReplies(t *testing.T) {
 	}
 }
 
+// Grammars that grow push out those that were asked for before them, not the newest one.
+func TestCacheIsBounded(t *testing.T) {
+	v := words()
+	compile := func(text string) *cursor {
+		c, err := v.Compile(Form{Regex: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*cursor)
+	}
+	first := compile("x.{900}")
+	one := first.g.size()
+	for range 900 {
+		if err := first.Accept('x'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := first.g.size(); grown < one+900*nodeSize {
+		t.Errorf("a grammar of %d bytes has %d after 900 new states", one, grown)
+	}
+	second := compile("y")
+	for _, c := range []struct{ most, kept int }{{first.g.size() + second.g.size() + 999, 2}, {second.g.size() + 999, 1}, {0, 1}} {
+		if v.cache.trim(c.most); len(v.cache.of) != c.kept || compile("y").g != second.g {
+			t.Errorf("of %d bytes %d grammars are kept, want %d", c.most, len(v.cache.of), c.kept)
+		}
+	}
+}
+
 // A mask and a token of a state that is known allocate nothing.
 func TestMasksDoNotAllocate(t *testing.T) {
 	v := words()

@@ -10,11 +10,11 @@ import (
 type builder struct {
 	*arena
 	parts
-	words   [3]string       // true, false and null in the language of the values
-	free    int32           // any value; none until it is asked for
-	special map[string]bool // names of special tokens
-	// keywords says that a schema is that of a call's arguments, which stand one by one.
-	keywords bool
+	words    [3]string       // true, false and null in the language of the values
+	free     int32           // any value; none until it is asked for
+	special  map[string]bool // names of special tokens
+	isCall   bool            // a schema is that of a call's arguments
+	keywords bool            // which stand one by one
 	syntax   toolcall.Syntax // of the calls
 	unmarked int32           // what strings are beside their schema: texts without marks; none for all
 	bare     bool            // strings have no escapes

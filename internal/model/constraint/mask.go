@@ -274,7 +274,7 @@ func (m *masks) newInner(unit int32) *inner {
 	return in
 }
 
-// rest returns the fewest characters that a begun string has to go on with.
+// rest returns the fewest characters that must still follow in a begun string.
 func (m *masks) rest(unit int32) int32 {
 	body := m.g.nodes[m.g.nodes[unit].a]
 	if body.kind != kindCat || m.g.nodes[body.a].kind != kindAnd {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func readSchema(text json.RawMessage) (any, *jsonschema.Compiler, error) {
 	c.AssertFormat()
 	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) { return regexp.Compile(fromECMA(pattern)) })
 	if err := c.AddResource(schemaName, doc); err != nil {
-		return nil, nil, oneLine(err)
+		return nil, nil, invalid(ordered, err)
 	}
 	return ordered, c, nil
 }
@@ -57,9 +58,80 @@ func readSchema(text json.RawMessage) (any, *jsonschema.Compiler, error) {
 // schemaName is the name of the whole schema in package jsonschema.
 const schemaName = "mem:schema"
 
-func oneLine(err error) error {
+// invalid returns the error of a schema that package jsonschema refuses, in one line with the place in the
+// schema.
+func invalid(root any, err error) error {
+	if of := (*jsonschema.SchemaValidationError)(nil); errors.As(err, &of) {
+		if wrong, ok := of.Err.(*jsonschema.ValidationError); ok {
+			at, problem := innermost(wrong)
+			return refuse(at, "the schema is not valid: %s", problem)
+		}
+	}
+	if bad := brokenRef(root, root, ""); bad != nil {
+		return bad
+	}
+	if o, ok := root.(*object); ok && errors.As(err, new(*jsonschema.LoadURLError)) && o.of["$schema"] != nil {
+		return refuse("/$schema", "%.200q is no draft of JSON Schema that is known here: leave it out", o.of["$schema"])
+	}
 	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), schemaName+"#", "#")
-	return fmt.Errorf("the schema is not valid: %s", text[:min(len(text), 500)])
+	return fmt.Errorf("the schema is not valid: %.500s", text)
+}
+
+// innermost returns the first of the problems that are deepest in a schema, with its place: others only say that
+// a part of theirs has it.
+func innermost(e *jsonschema.ValidationError) (at, problem string) {
+	if len(e.Causes) == 0 {
+		for _, key := range e.InstanceLocation {
+			at = below(at, key)
+		}
+		return at, e.BasicOutput().Error.String()
+	}
+	most := -1
+	for _, cause := range e.Causes {
+		place, text := innermost(cause)
+		if n := strings.Count(place, "/"); n > most || n == most && place < at {
+			at, problem, most = place, text, n
+		}
+	}
+	return at, problem
+}
+
+// brokenRef returns the error of the first $ref that leads nowhere; nil if there is none.
+func brokenRef(root, v any, at string) error {
+	switch v := v.(type) {
+	case *object:
+		if ref, ok := v.of["$ref"].(string); ok {
+			to, err := pointed(at, ref)
+			if err != nil {
+				return err
+			}
+			if _, ok := lookup(root, to); !ok {
+				return refuse(below(at, "$ref"), "the schema has nothing at %.200q", ref)
+			}
+		}
+		for _, key := range v.keys {
+			if err := brokenRef(root, v.of[key], below(at, key)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, x := range v {
+			if err := brokenRef(root, x, below(at, strconv.Itoa(i))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pointed returns the place that a $ref at a place names.
+func pointed(at, ref string) (string, error) {
+	to, ok := strings.CutPrefix(ref, "#")
+	to, err := url.PathUnescape(to)
+	if !ok || err != nil || to != "" && to[0] != '/' {
+		return "", refuse(below(at, "$ref"), "%.200q is not supported: copy what it names into $defs, and point there with #/$defs/name", ref)
+	}
+	return to, nil
 }
 
 func readValue(d *json.Decoder, depth int) (any, error) {

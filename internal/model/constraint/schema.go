@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -49,7 +48,7 @@ func (b *builder) schema(text json.RawMessage) (int32, error) {
 		return none, err
 	}
 	if _, err := checker.Compile(schemaName); err != nil {
-		return none, oneLine(err)
+		return none, invalid(root, err)
 	}
 	b.root, b.checker, b.dead = root, checker, map[string]bool{}
 	if o, ok := root.(*object); ok {
@@ -77,21 +76,43 @@ func (b *builder) schema(text json.RawMessage) (int32, error) {
 	}
 }
 
-// start matches the whole value.
+// start matches the whole value; the arguments of a call are an object.
 func (b *builder) start() (int32, error) {
-	if !b.keywords {
+	if !b.isCall {
 		return b.rule([]string{""})
 	}
 	sets, err := b.alternatives([]string{""}, nil)
-	out := none
+	if err != nil {
+		return none, err
+	}
+	var list []int32
 	for _, parts := range sets {
-		x, err := b.asKeywords(parts)
+		if allowed, _ := typesOf(parts, false); !slices.Contains(allowed, "object") {
+			continue
+		}
+		values, listed := valuesOf(parts)
+		var x int32
+		switch {
+		case listed && (b.keywords || slices.ContainsFunc(values, func(v any) bool { _, ok := v.(*object); return !ok })):
+			err = refuse(parts[0].at, "the arguments of a call are an object with members: list no values of it")
+		case b.keywords:
+			x, err = b.asKeywords(parts)
+		case listed:
+			x, err = b.alternative(parts)
+		case !slices.ContainsFunc(parts, part.limits):
+			x = b.anyObject()
+		default:
+			x, err = b.typed(parts, []string{"object"}, false)
+		}
 		if err != nil {
 			return none, err
 		}
-		out = b.alt(out, x)
+		list = append(list, x)
 	}
-	return out, err
+	if list == nil {
+		return none, refuse("", "the arguments of a call are an object: set the type to \"object\"")
+	}
+	return b.alt(list...), nil
 }
 
 // work builds the bodies of rules, which declare more of them.
@@ -299,12 +320,7 @@ func (b *builder) refers(at string, ref any) (string, error) {
 			}
 		}
 	}
-	to, ok := strings.CutPrefix(text, "#")
-	to, err := url.PathUnescape(to)
-	if !ok || err != nil || to != "" && to[0] != '/' {
-		return "", refuse(below(at, "$ref"), "%q is not supported: a $ref points into the schema itself, as #/$defs/name does", text)
-	}
-	return to, nil
+	return pointed(at, text)
 }
 
 // honoured are the keywords that a constraint enforces, by the type that they imply for a schema that

@@ -181,6 +181,13 @@ func TestRefusedSchemas(t *testing.T) {
 	many, optional = many+`"x":{}}}`, optional+`"x":{}}}`
 	for _, c := range []struct{ schema, want string }{
 		{`{"type":"object","properties":{"a/b":{"not":{}}}}`, `at #/properties/a~1b/not: the keyword "not" is not supported`},
+		{`{"$ref":"https://example.com/x.json"}`, `at #/$ref: "https://example.com/x.json" is not supported: copy what it names into $defs`},
+		{`{"items":{"$ref":"x.json#/a"}}`, `at #/items/$ref: "x.json#/a" is not supported`},
+		{`{"$ref":"#/$defs/no"}`, `at #/$ref: the schema has nothing at "#/$defs/no"`},
+		{`{"$schema":"https://example.com/x"}`, `at #/$schema: "https://example.com/x" is no draft of JSON Schema that is known here`},
+		{`{"properties":{"a":{"type":"strin"},"b":{"minimum":"x"}}}`,
+			`at #/properties/a/type: the schema is not valid: value must be one of 'array', 'boolean',`},
+		{`{"type":["string","thing"]}`, `at #/type/1: the schema is not valid: value must be one of`},
 		{`{"uniqueItems":true}`, `at #/uniqueItems: the keyword "uniqueItems" is not supported`},
 		{`{"maxlength":3}`, `at #/maxlength: the keyword "maxlength" is not supported`},
 		{`{"type":"string","nullable":true}`, `write the type as ["...", "null"]`},
@@ -191,8 +198,6 @@ func TestRefusedSchemas(t *testing.T) {
 		{`{"type":"number","multipleOf":0.3}`, `at #/multipleOf: 0.3 is not supported`},
 		{`{"type":"number","minimum":1e-40}`, `at #/minimum: 1e-40 has too many digits`},
 		{`{"type":"number","maximum":1e99999}`, `at #/maximum: 1e99999 has too many digits`},
-		{`{"$ref":"https://example.com/x"}`, `the schema is not valid`},
-		{`{"$ref":"#/$defs/x"}`, `the schema is not valid`},
 		{`{"$ref":"#"}`, `refers to itself without an object or an array between`},
 		{`{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"anyOf":[{"$ref":"#"},{"type":"null"}]}}}`, `refers to itself without`},
 		{`{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, `no text fits the constraint`},
@@ -323,15 +328,24 @@ func TestRefusedCalls(t *testing.T) {
 	tools := json.RawMessage(`[{"function":{"name":"f","parameters":{"properties":{"from":{"type":"string"}}}}},` +
 		`{"function":{"name":"g","parameters":{"not":{}}}},{"function":{"name":"h","parameters":{"type":"string"}}},` +
 		`{"function":{"name":"i","parameters":{"properties":{"a>":{}}}}},{"function":{"name":"k","parameters":{"properties":{` +
-		`"a":{"enum":["x</parameter>"]}}}}}]`)
+		`"a":{"enum":["x</parameter>"]}}}}},{"function":{"name":"l","parameters":{"type":"array"}}},` +
+		`{"function":{"name":"m","parameters":{"$ref":"#/$defs/x","$defs":{"x":{"anyOf":[{"type":"array"},{"type":"null"}]}}}}},` +
+		`{"function":{"name":"n","parameters":{"enum":[{"a":1},2]}}},{"function":{"name":"o","parameters":true}},` +
+		`{"function":{"name":"p","parameters":{"properties":{"a":false},"required":["a"]}}}]`)
 	for _, c := range []struct{ format, name, want string }{
-		{"none", "f", `a call cannot be demanded of a model whose calls are in the format "none"`},
+		{"none", "f", `set explorer.rollout_model.tool_call_parser`},
 		{"plain", "f", `in the format "plain"`},
 		{"qwen3_coder", "i", `tool "i": at #: "a>" is no name of an argument as the model writes calls`},
 		{"qwen3_coder", "k", `tool "k": at #/properties/a: a listed value has </parameter>`},
 		{"pythonic", "f", `tool "f": at #: "from" is no name of an argument in Python`},
 		{"hermes", "g", `tool "g": at #/not: the keyword "not" is not supported`},
 		{"hermes", "x", `no tool is called "x"`},
+		{"hermes", "l", `tool "l": at #: the arguments of a call are an object: set the type to "object"`},
+		{"pythonic", "l", `tool "l": at #: the arguments of a call are an object: set the type to "object"`},
+		{"qwen3_coder", "m", `tool "m": at #: the arguments of a call are an object: set the type to "object"`},
+		{"hermes", "n", `tool "n": at #: the arguments of a call are an object with members: list no values of it`},
+		{"hermes", "o", `tool "o": its parameters are no JSON schema`},
+		{"hermes", "p", `no arguments satisfy the parameters of the tools`},
 	} {
 		_, err := v.Compile(Form{Calls: &Calls{Format: c.format, Name: c.name, Tools: tools}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

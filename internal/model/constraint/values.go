@@ -133,7 +133,7 @@ func (b *builder) satisfies(v any, parts []part) (bool, error) {
 	for _, p := range parts {
 		checker, err := b.checker.Compile(schemaName + "#" + escaped.Replace(p.at))
 		if err != nil {
-			return false, oneLine(err)
+			return false, invalid(b.root, err)
 		}
 		if checker.Validate(plain) != nil {
 			return false, nil

@@ -80,7 +80,8 @@ func (q *request) readForm() (Wanted, error) {
 		{"structured_outputs", q.StructuredOutputs, readStructured},
 	} {
 		var value any
-		if len(k.value) == 0 || json.Unmarshal(k.value, &value) == nil && asksNothing(value, nothing[k.key]) {
+		isNothing := len(k.value) == 0 || json.Unmarshal(k.value, &value) == nil && asksNothing(value, nothing[k.key])
+		if isNothing && (q.limits.Constrain == nil || k.key != "guided_choice" || value == nil) { // one of no texts is refused
 			continue
 		}
 		switch {
@@ -128,19 +129,19 @@ var AnyObject = json.RawMessage(`{"type":"object"}`)
 func readResponseFormat(form *constraint.Form, value json.RawMessage) error {
 	var f struct {
 		Type       string
-		Schema     json.RawMessage
-		JSONSchema struct{ Schema json.RawMessage } `json:"json_schema"`
+		Schema     *json.RawMessage
+		JSONSchema struct{ Schema *json.RawMessage } `json:"json_schema"`
 	}
 	if err := json.Unmarshal(value, &f); err != nil {
 		return NotJSON(err)
 	}
 	switch {
-	case f.Type == "json_object" && len(f.Schema) == 0:
+	case f.Type == "json_object" && f.Schema == nil:
 		form.Schema = AnyObject
 	case f.Type == "json_object":
-		form.Schema = f.Schema
-	case f.Type == "json_schema" && len(f.JSONSchema.Schema) > 0:
-		form.Schema = f.JSONSchema.Schema
+		form.Schema = *f.Schema
+	case f.Type == "json_schema" && f.JSONSchema.Schema != nil:
+		form.Schema = *f.JSONSchema.Schema
 	case f.Type == "json_schema":
 		return Bad("", "response_format has no json_schema.schema")
 	default:
@@ -167,8 +168,8 @@ func readRegex(form *constraint.Form, value json.RawMessage) error {
 }
 
 func readChoice(form *constraint.Form, value json.RawMessage) error {
-	if json.Unmarshal(value, &form.Choice) != nil {
-		return Bad("", "want a list of texts")
+	if json.Unmarshal(value, &form.Choice) != nil || len(form.Choice) == 0 {
+		return Bad("", "want a list of one or more texts")
 	}
 	return nil
 }
@@ -182,7 +183,7 @@ func readStructured(form *constraint.Form, value json.RawMessage) error {
 	found := 0
 	for key, value := range all {
 		text := strings.TrimSpace(string(value))
-		if text == "null" || text == "false" || text == `""` || text == "[]" {
+		if text == "null" || text == "false" || text == `""` {
 			continue
 		}
 		var err error

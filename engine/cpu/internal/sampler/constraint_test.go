@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -90,6 +91,12 @@ func TestDeadEnd(t *testing.T) {
 		t.Errorf("the other request has %d completions", len(out))
 	}
 	p.IgnoreEOS, p.Constraint = false, &ladder{most: 3, end: s.cfg.EOS[0]}
+	p.MinTokens = 5
+	_, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{5, 6}}, p)
+	if !errors.Is(err, trinity.ErrConstraint) || !strings.Contains(err.Error(), "lower min_tokens") {
+		t.Errorf("min_tokens behind the end of the form gives %v", err)
+	}
+	p.MinTokens = 0
 	if got := sample(t, s, []int32{5, 6}, p)[0]; got.FinishReason != "stop" || !slices.Equal(got.Tokens[3:], s.cfg.EOS[:1]) {
 		t.Errorf("%q %v", got.FinishReason, got.Tokens)
 	}

@@ -161,12 +161,15 @@ func (s *scheduler) drawTokens() int {
 
 var (
 	errLogits  = errors.New("the model's logits are not numbers: the weights are broken, or every token is forbidden")
+	errNoEnd   = fmt.Errorf("%w: the form is complete before the reply has min_tokens: lower min_tokens", trinity.ErrConstraint)
 	errDeadEnd = fmt.Errorf("%w: no token of the model continues the text, or its form is too complex", trinity.ErrConstraint)
 )
 
 // failed returns why a draw gave no token that the sequence can take.
 func (d *draw) failed() error {
 	switch q := d.sequence; {
+	case d.token < 0 && q.query.constraint != nil && len(q.query.forbidden) > 0:
+		return errNoEnd
 	case d.token < 0 && q.query.constraint != nil:
 		return errDeadEnd
 	case d.token < 0:
