@@ -24,6 +24,7 @@ import (
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/launcher"
 	_ "github.com/trinity-go/trinity/launcher"
+	"github.com/trinity-go/trinity/python"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -406,19 +407,20 @@ func TestDoor(t *testing.T) {
 		text, _ := io.ReadAll(reply.Body)
 		return reply.StatusCode, string(text)
 	}
+	joins := func(id string) string { return fmt.Sprintf(`{"id": %q, "protocol": %d}`, id, python.Protocol) }
 	for _, c := range []struct {
 		path, token, body string
 		status            int
 	}{
-		{"/v1/groups/g/members", "wrong", `{"id": "a", "protocol": 2}`, http.StatusUnauthorized},
-		{"/v1/groups/h/members", d.token, `{"id": "a", "protocol": 2}`, http.StatusGone},
+		{"/v1/groups/g/members", "wrong", joins("a"), http.StatusUnauthorized},
+		{"/v1/groups/h/members", d.token, joins("a"), http.StatusGone},
 		{"/v1/groups/g/members", d.token, `{`, http.StatusBadRequest},
 		{"/v1/groups/g/alive", d.token, `{"id": "a"}`, http.StatusConflict},
-		{"/v1/groups/g/members", d.token, `{"id": "a", "protocol": 2}`, http.StatusOK},
-		{"/v1/groups/g/members", d.token, `{"id": "a", "protocol": 2}`, http.StatusOK}, // its answer was lost
-		{"/v1/groups/g/members", d.token, `{"id": "b", "protocol": 2}`, http.StatusConflict},
+		{"/v1/groups/g/members", d.token, joins("a"), http.StatusOK},
+		{"/v1/groups/g/members", d.token, joins("a"), http.StatusOK}, // its answer was lost
+		{"/v1/groups/g/members", d.token, joins("b"), http.StatusConflict},
 		{"/v1/groups/g/alive", d.token, `{"id": "a"}`, http.StatusOK},
-		{"/v1/groups/g/members", d.token, `{"id": "c", "protocol": 7, "machine": "m"}`, http.StatusConflict},
+		{"/v1/groups/g/members", d.token, `{"id": "c", "protocol": 99, "machine": "m"}`, http.StatusConflict},
 		{"/v1/groups/g/alive", d.token, `{"id": "a"}`, http.StatusOK},
 	} {
 		if status, text := ask(c.path, c.token, c.body); status != c.status {
@@ -426,7 +428,7 @@ func TestDoor(t *testing.T) {
 		}
 	}
 	<-g.Gone()
-	if err := g.Err(); err == nil || !strings.Contains(err.Error(), "trinity_worker of m speaks protocol 7, this program 2") {
+	if err := g.Err(); err == nil || !strings.Contains(err.Error(), "trinity_worker of m speaks protocol 99, this program ") {
 		t.Error(err)
 	}
 }
