@@ -216,6 +216,9 @@ func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, st
 	})
 }
 
+// DiskOf returns how many bytes a key may have on the disk; 0 is no limit.
+func (s *Server) DiskOf(key string) int64 { return s.keys.limits(key).Disk }
+
 // NeedsKey reports whether clients need a key.
 func (s *Server) NeedsKey() bool { return s.keys.needed() }
 
@@ -223,7 +226,10 @@ func (s *Server) NeedsKey() bool { return s.keys.needed() }
 // hard it is to guess.
 func (s *Server) Secret() string {
 	r := s.keys
-	if r.token != "" || !r.needed() || len(r.keys) == 0 {
+	needed := r.needed()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.token != "" || !needed || len(r.keys) == 0 {
 		return r.token
 	}
 	return r.keys[0].Hash

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
@@ -328,6 +329,14 @@ func TestADamagedModelStandsAlone(t *testing.T) {
 			data, err := os.ReadFile(paths[0])
 			data[len(data)/2] ^= 1
 			return errors.Join(err, os.WriteFile(paths[0], data, 0o644))
+		},
+		"kind": func(dir string) error { // a newer version has written it
+			log, err := durable.OpenLog(filepath.Join(dir, logName))
+			if err != nil {
+				return err
+			}
+			_, err = log.Append([]byte(`{"kind":"later","seq":3}` + "\n"))
+			return errors.Join(err, log.Close())
 		},
 		"state": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, stateName, noteName), []byte("{"), 0o644)
