@@ -32,7 +32,7 @@ func openJobs(o *Options, serving func() *tinker.Server) (*finetune.Server, erro
 		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, TrainerArgs: o.TrainerArgs, Sampler: o.Sampler,
 		Program: self,
 		Owner:   tinker.Owner, Say: o.Say,
-		Disk: func(owner string) int64 { return serving().DiskOf(owner) },
+		Disk: func(owner string) int64 { return serving().Turns.Disk(owner) },
 		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
 			return registry.Rewards.Build("grader_reward", map[string]any{"grader": object})
 		},

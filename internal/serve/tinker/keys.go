@@ -216,9 +216,6 @@ func (r *keyring) guard(next http.Handler, refuse func(w http.ResponseWriter, st
 	})
 }
 
-// DiskOf returns how many bytes a key may have on the disk; 0 is no limit.
-func (s *Server) DiskOf(key string) int64 { return s.keys.limits(key).Disk }
-
 // NeedsKey reports whether clients need a key.
 func (s *Server) NeedsKey() bool { return s.keys.needed() }
 

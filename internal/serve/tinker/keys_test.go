@@ -98,8 +98,8 @@ func TestLimitsOutliveADamagedFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if status, out := c.do("GET", "healthz", nil); status != http.StatusOK || c.server.DiskOf("ann") != 5 {
-			t.Errorf("damaged: %t: %d, %v, %d bytes", damaged, status, out, c.server.DiskOf("ann"))
+		if status, out := c.do("GET", "healthz", nil); status != http.StatusOK || c.server.Turns.Disk("ann") != 5 {
+			t.Errorf("damaged: %t: %d, %v, %d bytes", damaged, status, out, c.server.Turns.Disk("ann"))
 		}
 	}
 }
