@@ -205,11 +205,11 @@ func (j *job) lastLine(said []byte) string {
 type child struct {
 	dir   string // of the run
 	kill  context.CancelFunc
-	begun atomic.Bool // no other process did the run any more
+	begun atomic.Bool // it starts: no process of before does the run
 }
 
-// interrupt sends the run the signal of Ctrl-C: it ends after its step, with a checkpoint. One that cannot get it is
-// killed, such as one that has not begun; it resumes from its last checkpoint.
+// interrupt sends the run the signal of Ctrl-C: it ends after its step, with a checkpoint. One that cannot get it, such as
+// one that has not begun, is killed, and resumes from its last checkpoint.
 func (c *child) interrupt() {
 	holders, _ := durable.Holders(c.dir)
 	sent := false
@@ -372,8 +372,9 @@ func (e *heldError) Error() string { return e.by.Error() + " still does its run"
 // patience is how long a job waits for such a process. A variable for tests.
 var patience = 10 * time.Minute
 
-// waitFree waits until no process of this machine does the run in a directory: one of a service that was killed may do for a
-// moment, or longer where the system does not end it with the service. Of other machines the lock of the run tells.
+// waitFree waits until no process of this machine does the run in a directory. One of a service that was killed may do it for
+// a moment, or longer where the system does not end it with the service. The run itself finds out about other machines, by its
+// lock: a machine that is gone, such as a container, cannot say so.
 func waitFree(ctx context.Context, dir string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

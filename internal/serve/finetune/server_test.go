@@ -630,6 +630,7 @@ func TestOrdersAreChecked(t *testing.T) {
 		}
 	}
 	c.refused("", "POST", "fine_tuning/jobs", `{"model": "org/tiny"} {}`, 400, "there is more behind")
+	c.refused("", "POST", "fine_tuning/jobs", `{"model": "org/tiny"}}`, 400, "there is more behind")
 	c.refused("", "POST", "fine_tuning/jobs", `[`, 400, "unexpected EOF")
 	c.refused("", "GET", "fine_tuning/jobs?limit=0", nil, 400, "want a number from 1 to 100")
 	c.refused("", "GET", "fine_tuning/jobs?after=x", nil, 400, `there is no "x" in the list`)
