@@ -537,3 +537,21 @@ func TestAnotherBase(t *testing.T) {
 		t.Error("a model of the second base goes on with the first")
 	}
 }
+
+// A session that ends waits for adapters that are read meanwhile, and other requests do not wait with it.
+func TestAnEndingSessionHoldsNobodyUp(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	path := c.save(id, 1, "save_weights_for_sampler", "a", nil)
+	sampling := object{"session_id": c.session, "sampling_session_seq_id": 0, "model_path": path}
+	c.call("create_sampling_session", sampling)
+	shelf := &c.server.opts.Bases[0].shelf
+	shelf.mu.Lock() // as long as an adapter is read
+	ended := make(chan bool)
+	go func() { c.server.finish("", c.session); close(ended) }()
+	for c.server.touch("", c.session) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	shelf.mu.Unlock()
+	<-ended
+}
