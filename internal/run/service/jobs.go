@@ -32,18 +32,7 @@ func openJobs(o *Options, serving func() *tinker.Server) (*finetune.Server, erro
 		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, TrainerArgs: o.TrainerArgs, Sampler: o.Sampler,
 		Program: self,
 		Owner:   tinker.Owner, Say: o.Say,
-		Disk: func(owner string) (limit int64) {
-			keys, err := tinker.ReadKeys(o.Dir)
-			if err != nil {
-				o.Say(err.Error())
-			}
-			for _, k := range keys {
-				if k.Name == owner {
-					limit = k.Disk
-				}
-			}
-			return limit
-		},
+		Disk: func(owner string) int64 { return serving().Turns.Disk(owner) },
 		Grader: func(object map[string]any) (trinity.RewardFunc, error) {
 			return registry.Rewards.Build("grader_reward", map[string]any{"grader": object})
 		},

@@ -134,7 +134,7 @@ func (f *files) remove(owner, id string) (any, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := durable.RemoveDir(filepath.Join(f.dir, id)); err != nil {
-		return nil, err
+		return nil, unkept(err)
 	}
 	delete(f.all, id)
 	return map[string]any{"id": id, "object": "file", "deleted": true}, nil
@@ -179,7 +179,7 @@ func (f *files) add(owner, id string, write func(w io.Writer) (wire.File, error)
 	return one.File, nil
 }
 
-// unkept is about what the disk does not take. Clients ask again.
+// unkept returns the error of a request that the disk refuses. Clients ask again.
 func unkept(err error) error {
 	if errors.As(err, new(*openai.Problem)) {
 		return err

@@ -84,7 +84,7 @@ type askerHost struct {
 	used map[string]int64 // tokens, by models
 }
 
-var errNoRun = errors.New("a grader that no job runs has models to ask alone")
+var errNoRun = errors.New("a grader outside of a job has nothing of a run but models to ask")
 
 // Asker implements [trinity.Host].
 func (h *askerHost) Asker(name string) (trinity.Asker, error) {

@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,12 +18,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/openai"
 	wire "github.com/trinity-go/trinity/internal/wire/finetune"
 )
@@ -40,6 +39,7 @@ type job struct {
 	Order   []byte       `json:"order_sha256,omitempty"`
 	dir     string
 	from    string // the adapter that a new job goes on training, "" for none
+	copies  int64  // bytes that a new job copies
 	running *child // nil if no process runs
 }
 
@@ -65,10 +65,13 @@ func readJobs(dir string) (map[string]*job, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s is damaged: %w: remove it", j.dir, err)
 		}
-		if j.Status == wire.Running {
-			if j.Status = wire.Queued; j.Wanted != "" { // its process has ended with the service
-				j.Status, j.Wanted = j.Wanted, ""
-			}
+		switch { // its process has ended with the service
+		case j.Status != wire.Running:
+		case j.Wanted == wire.Cancelled:
+			j.cancelled()
+			_ = j.save() // or else the next service does it
+		default:
+			j.Status, j.Wanted = cmp.Or(j.Wanted, wire.Queued), ""
 		}
 		all[j.ID] = j
 	}
@@ -92,7 +95,7 @@ func (j *job) note(level, format string, args ...any) {
 	})
 }
 
-// key is what names of a job's things have of its ID.
+// key returns the ID without its prefix. The names of the job's events, checkpoints and model have it.
 func (j *job) key() string { return strings.TrimPrefix(j.ID, "ftjob-") }
 
 // end ends a job. The copies that it has trained on go: its owner has the files.
@@ -102,6 +105,12 @@ func (j *job) end(status wire.Status) {
 	for _, name := range []string{trainingRows, validationRows, adapterName} {
 		_ = os.RemoveAll(filepath.Join(j.dir, name)) // what stays takes up space alone
 	}
+}
+
+// cancelled ends a job that its client has cancelled.
+func (j *job) cancelled() {
+	j.end(wire.Cancelled)
+	j.note("info", "The job was cancelled")
 }
 
 // fail ends a job with an error.
@@ -120,9 +129,13 @@ func (s *Server) update(j *job, change func()) {
 	defer s.mu.Unlock()
 	change()
 	if err := j.save(); err != nil {
-		s.opts.Say(fmt.Sprintf("the fine-tuning job %s cannot be written: %v", j.ID, err))
+		s.unwritten(j, err)
 	}
 	s.wake()
+}
+
+func (s *Server) unwritten(j *job, err error) {
+	s.opts.Say(fmt.Sprintf("the fine-tuning job %s cannot be written: %v", j.ID, err))
 }
 
 // wake wakes who waits for a change. The mutex is held.
@@ -147,20 +160,26 @@ func (s *Server) fits(owner string, more int64) error {
 	s.mu.Unlock()
 	used := s.files.used(owner) + more
 	for _, dir := range dirs {
-		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // files may go while they are counted
-			if err == nil && d.Type().IsRegular() {
-				if info, err := d.Info(); err == nil {
-					used += info.Size()
-				}
-			}
-			return nil
-		})
+		used += sizeOf(dir)
 	}
 	if used > limit {
 		return &openai.Problem{Status: http.StatusForbidden, Code: "quota", Message: fmt.Sprintf(
 			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files or models", owner, gib(used), gib(limit))}
 	}
 	return nil
+}
+
+// sizeOf returns the bytes of the files in a directory. Files may go while it counts.
+func sizeOf(dir string) (sum int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				sum += info.Size()
+			}
+		}
+		return nil
+	})
+	return sum
 }
 
 func gib(n int64) float64 { return float64(n) / (1 << 30) }
@@ -191,7 +210,7 @@ func (s *Server) create(owner string, r *http.Request, body []byte) (any, error)
 	}
 	j, err := s.newJob(owner, &o)
 	if err == nil {
-		err = s.fits(owner, 0)
+		err = s.fits(owner, j.copies)
 	}
 	if err != nil {
 		return nil, err
@@ -278,7 +297,7 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.Base, j.from = base.Name, adapter
+	j.Base, j.from, j.copies = base.Name, adapter, sizeOf(adapter)
 	for _, file := range j.data() {
 		f, err := s.files.of(owner, file.id)
 		if err != nil {
@@ -287,6 +306,7 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 		if f.Purpose != "fine-tune" {
 			return nil, openai.Bad(file.key, "the file %s has the purpose %s: send it with fine-tune", file.id, f.Purpose)
 		}
+		j.copies += f.Bytes
 	}
 	if err := s.setMethod(j, o); err != nil {
 		return nil, err
@@ -299,8 +319,8 @@ func checkMetadata(all map[string]string) error {
 	if len(all) > 16 {
 		return openai.Bad("metadata", "want 16 pairs at most, got %d", len(all))
 	}
-	for key, value := range all {
-		if len([]rune(key)) > 64 || len([]rune(value)) > 512 {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if len([]rune(key)) > 64 || len([]rune(all[key])) > 512 {
 			return openai.Bad("metadata", "%.64q: want keys of 64 and values of 512 characters at most", key)
 		}
 	}
@@ -356,12 +376,15 @@ func (s *Server) setMethod(j *job, o *wire.Order) error {
 func checkTerms(method string, t *wire.MethodTerms) error {
 	h, at := t.Hyperparameters, "method."+method+".hyperparameters."
 	isRL := method == wire.Reinforcement
-	for key, n := range map[string]*wire.Number{
-		"eval_interval": h.EvalInterval, "eval_samples": h.EvalSamples, "max_completion_tokens": h.MaxCompletionTokens,
-		"compute_multiplier": h.ComputeMultiplier,
+	for _, of := range []struct {
+		key string
+		n   *wire.Number
+	}{
+		{"eval_interval", h.EvalInterval}, {"eval_samples", h.EvalSamples}, {"max_completion_tokens", h.MaxCompletionTokens},
+		{"compute_multiplier", h.ComputeMultiplier},
 	} {
-		if n != nil && !isRL {
-			return openai.Bad(at+key, "belongs to method.reinforcement")
+		if of.n != nil && !isRL {
+			return openai.Bad(at+of.key, "belongs to method.reinforcement")
 		}
 	}
 	switch {
@@ -464,7 +487,9 @@ func (s *Server) change(ctx context.Context, owner, id string, do func(*job) err
 	j, err := s.job(owner, id)
 	if err == nil {
 		if err = do(j); err == nil {
-			err = j.save()
+			if err = j.save(); err != nil {
+				err = unkept(err)
+			}
 		}
 		s.wake()
 	}
@@ -508,8 +533,7 @@ func (s *Server) cancel(j *job) error {
 		j.Wanted = wire.Cancelled
 		j.running.kill()
 	default:
-		j.end(wire.Cancelled)
-		j.note("info", "The job was cancelled")
+		j.cancelled()
 	}
 	return nil
 }
@@ -549,150 +573,6 @@ func (s *Server) shown(j *job) wire.Job {
 		out.Integrations = []json.RawMessage{}
 	}
 	return out
-}
-
-// baseOf returns a base of the service.
-func (o *Options) baseOf(name string) (Base, error) {
-	for _, b := range o.Bases {
-		if b.Name == name {
-			return b, nil
-		}
-	}
-	return Base{}, openai.Bad("model", "there is no model %.120q: want one of %s", name, o.names())
-}
-
-// modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.
-func (s *Server) modelOf(owner, name string) (base Base, adapter string, err error) {
-	if base, err = s.opts.baseOf(name); err == nil {
-		return base, "", nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.served(owner) {
-		if m.Name == name {
-			if base, err = s.opts.baseOf(m.Base); err != nil {
-				err = openai.Bad("model", "%s is an adapter of %s, which this service does not have", name, m.Base)
-			}
-			return base, m.Dir, err
-		}
-	}
-	return base, "", err
-}
-
-// removeModel removes a model of an owner: a checkpoint, or what a job has made with all its checkpoints.
-func (s *Server) removeModel(owner, name string) (any, error) {
-	if _, err := s.opts.baseOf(name); err == nil {
-		return nil, &openai.Problem{Status: http.StatusForbidden, Code: "model_not_owned", Param: "model", Message: fmt.Sprintf(
-			"%s is a model of the service: clients delete what their jobs have made", name)}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	made, mark, isCheckpoint := strings.Cut(name, checkpointMark)
-	for _, j := range s.jobs {
-		if j.Owner != owner || j.modelName() != made {
-			continue
-		}
-		if !j.Status.Ended() {
-			return nil, openai.Bad("model", "the job %s has not ended, and needs its checkpoints: cancel it first", j.ID)
-		}
-		steps := j.checkpointSteps()
-		if isCheckpoint {
-			steps = slices.DeleteFunc(steps, func(step int64) bool { return strconv.FormatInt(step, 10) != mark })
-		}
-		for _, step := range steps {
-			if err := durable.RemoveDir(rundir.Checkpoint(j.runDir(), step)); err != nil {
-				return nil, unkept(err)
-			}
-		}
-		if len(steps) > 0 {
-			return map[string]any{"id": name, "object": "model", "deleted": true}, nil
-		}
-	}
-	return nil, missing("there is no model %.200q here", name)
-}
-
-func (o *Options) names() string {
-	var all []string
-	for _, b := range o.Bases {
-		all = append(all, b.Name)
-	}
-	return strings.Join(all, ", ")
-}
-
-// Model is an adapter that a job has made.
-type Model struct {
-	Name, Base, Dir string
-	Created         int64
-}
-
-// Models returns the models of the finished jobs of an owner, and their checkpoints, by their names.
-func (s *Server) Models(owner string) []Model {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.served(owner)
-	slices.SortFunc(all, func(a, b Model) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
-
-// served is Models without an order, for who holds the mutex.
-func (s *Server) served(owner string) (all []Model) {
-	for _, j := range s.jobs {
-		if j.Owner != owner {
-			continue
-		}
-		steps, last := j.checkpointSteps(), int64(-1)
-		if j.Status == wire.Succeeded && len(steps) > 0 {
-			last = steps[len(steps)-1]
-		}
-		for _, step := range steps {
-			m := Model{j.modelName() + checkpointMark + strconv.FormatInt(step, 10), j.Base, j.adapter(step), j.saved(step)}
-			if all = append(all, m); step == last {
-				m.Name = j.modelName()
-				all = append(all, m)
-			}
-		}
-	}
-	return all
-}
-
-// Parts of the names of models.
-const (
-	modelPrefix    = "ft:"
-	checkpointMark = ":ckpt-step-"
-)
-
-// modelName is the name of a job's model.
-func (j *job) modelName() string {
-	tail := ""
-	if j.Suffix != nil {
-		tail = *j.Suffix
-	}
-	return modelPrefix + j.Base + ":" + tail + ":" + j.key()
-}
-
-func (j *job) runDir() string { return filepath.Join(j.dir, runName) }
-
-// adapter is where the weights of a checkpoint are.
-func (j *job) adapter(step int64) string {
-	return filepath.Join(rundir.Checkpoint(j.runDir(), step), "actor", "lora_adapter")
-}
-
-// checkpointSteps returns the steps of a job's checkpoints that have weights.
-func (j *job) checkpointSteps() []int64 {
-	steps, err := rundir.Checkpoints(j.runDir())
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(steps, func(step int64) bool { return j.saved(step) == 0 })
-}
-
-// saved returns when a checkpoint was written; 0 if it has no weights.
-func (j *job) saved(step int64) int64 {
-	info, err := os.Stat(filepath.Join(j.adapter(step), "adapter_model.safetensors"))
-	if err != nil {
-		return 0
-	}
-	return info.ModTime().Unix()
 }
 
 // killing is how long a process may take to die.

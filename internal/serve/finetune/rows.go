@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -129,7 +130,7 @@ func distinct(object []byte) error {
 
 // only returns an error if there are other keys than these.
 func only(keys map[string]json.RawMessage, known ...string) error {
-	for key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if !slices.Contains(known, key) {
 			return fmt.Errorf("%.80q: no such key, want %s", key, strings.Join(known, ", "))
 		}

@@ -56,6 +56,7 @@ func TestRowsAreChecked(t *testing.T) {
 		{wire.Supervised, "\xef\xbb\xbf" + chat, "line 1: the file begins with a byte order mark"},
 		{wire.Supervised, chat + strings.Repeat("x", maxLine+1), "line 2: the line has more than 16 MiB"},
 		{wire.Supervised, `{"messages":[],"answer":1}`, `line 1: "answer": no such key`},
+		{wire.Supervised, `{"e":1,"d":1,"c":1,"b":1,"a":1}`, `line 1: "a": no such key`},
 		{wire.Supervised, `{"messages":[],"functions":[]}`, "line 1: functions: send tools"},
 		{wire.Supervised, `{"messages":{}}`, "line 1: messages: want a list"},
 		{wire.Supervised, `{"tools":[]}`, "line 1: messages: want a list"},

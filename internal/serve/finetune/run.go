@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -202,30 +203,36 @@ func (j *job) lastLine(said []byte) string {
 
 // child is the process of a job's run.
 type child struct {
-	dir  string // of the run
-	kill context.CancelFunc
+	dir   string // of the run
+	kill  context.CancelFunc
+	begun atomic.Bool // it starts: no process of before does the run
 }
 
-// interrupt sends the run the signal of Ctrl-C: it ends after its step, with a checkpoint. One that cannot get it is
-// killed, such as one that has not begun; it resumes from its last checkpoint.
+// interrupt sends the run the signal of Ctrl-C: it ends after its step, with a checkpoint. One that cannot get it, such as
+// one that has not begun, is killed, and resumes from its last checkpoint.
 func (c *child) interrupt() {
 	holders, _ := durable.Holders(c.dir)
-	sent := map[int]bool{}
-	for _, h := range holders {
-		if lives, known := h.Lives(); !lives || !known || sent[h.PID] {
-			continue
-		}
+	sent := false
+	for _, h := range living(holders) {
 		if p, err := os.FindProcess(h.PID); err == nil {
-			sent[h.PID] = p.Signal(os.Interrupt) == nil
+			sent = p.Signal(os.Interrupt) == nil || sent
 			_ = p.Release()
 		}
 	}
-	for _, ok := range sent {
-		if ok {
-			return
+	if !sent || !c.begun.Load() {
+		c.kill()
+	}
+}
+
+// living returns the processes among holders of locks that live on this machine, each once.
+func living(holders map[string]durable.Held) (all []durable.Held) {
+	for _, h := range holders {
+		isSame := func(other durable.Held) bool { return other.PID == h.PID }
+		if lives, known := h.Lives(); lives && known && !slices.ContainsFunc(all, isSame) {
+			all = append(all, h)
 		}
 	}
-	c.kill()
+	return all
 }
 
 // looking is how often the server looks at what a running job has computed; turnLength is for how long a job runs at least
@@ -263,6 +270,7 @@ func (s *Server) follow(ctx context.Context, j *job, t Turn) {
 // charge charges a turn for the steps of a job that nobody was charged for.
 func (s *Server) charge(j *job, t Turn) {
 	trained, sampled, steps := 0, 0, j.progress()
+	var err error
 	s.mu.Lock()
 	for _, p := range steps {
 		if p.tokens > 0 && p.number > j.Charged { // a run that resumes from a checkpoint computes some steps again
@@ -270,7 +278,13 @@ func (s *Server) charge(j *job, t Turn) {
 			trained += int(p.tokens)
 		}
 	}
+	if trained > 0 { // the next service must not charge for them again
+		err = j.save()
+	}
 	s.mu.Unlock()
+	if err != nil {
+		s.unwritten(j, err)
+	}
 	if j.Method.Type == wire.Reinforcement { // what is trained was sampled before
 		sampled = trained
 	}
@@ -283,7 +297,7 @@ func (s *Server) charge(j *job, t Turn) {
 func (s *Server) train(ctx context.Context, j *job, t Turn) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	c := &child{j.runDir(), cancel}
+	c := &child{dir: j.runDir(), kill: cancel}
 	starts := false
 	s.update(j, func() {
 		if starts = j.Status == wire.Queued; starts { // else it was changed meanwhile
@@ -306,7 +320,7 @@ func (s *Server) train(ctx context.Context, j *job, t Turn) {
 	var following sync.WaitGroup
 	ends, end := context.WithCancel(running)
 	following.Go(func() { s.follow(ends, j, t) })
-	err := j.process(running, s.opts.Program)
+	err := j.process(running, c, s.opts.Program)
 	end()
 	following.Wait()
 	s.charge(j, t)
@@ -318,10 +332,11 @@ func (s *Server) train(ctx context.Context, j *job, t Turn) {
 }
 
 // process runs the process of a job.
-func (j *job) process(ctx context.Context, program string) error {
-	if err := waitFree(ctx, j.runDir()); err != nil {
+func (j *job) process(ctx context.Context, c *child, program string) error {
+	if err := waitFree(ctx, c.dir); err != nil {
 		return err
 	}
+	c.begun.Store(true)
 	log, err := os.OpenFile(filepath.Join(j.dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -349,21 +364,32 @@ func (t *tee) Write(p []byte) (int, error) {
 	return t.log.Write(p)
 }
 
-// waitFree waits until no process does the run in a directory: one of a service that was killed may do for a moment, or
-// longer where the system does not end it with the service.
+// heldError says that a process does the run of a job that is none of this service.
+type heldError struct{ by durable.Held }
+
+func (e *heldError) Error() string { return e.by.Error() + " still does its run" }
+
+// patience is how long a job waits for such a process. A variable for tests.
+var patience = 10 * time.Minute
+
+// waitFree waits until no process of this machine does the run in a directory. One of a service that was killed may do it for
+// a moment, or longer where the system does not end it with the service. The run itself finds out about other machines, by its
+// lock: a machine that is gone, such as a container, cannot say so.
 func waitFree(ctx context.Context, dir string) error {
-	for tick := time.NewTicker(100 * time.Millisecond); ; {
-		about, err := rundir.ReadAbout(filepath.Join(dir, rundir.Monitor))
-		if err != nil {
-			return nil // it has not begun
-		}
-		if held, err := rundir.IsHeld(dir, about.Parts); err != nil || !held {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		about, _ := rundir.ReadAbout(filepath.Join(dir, rundir.Monitor)) // there is none before a run begins
+		holders, _ := rundir.Holders(dir, about.Parts)
+		alive := living(holders)
+		if len(alive) == 0 {
 			return nil
 		}
 		select {
 		case <-tick.C:
+		case <-late:
+			return &heldError{alive[0]}
 		case <-ctx.Done():
-			tick.Stop()
 			return context.Cause(ctx)
 		}
 	}
@@ -382,6 +408,7 @@ func (s *Server) finish(j *job, failed error) {
 	for _, p := range j.progress() {
 		tokens += p.tokens
 	}
+	held := (*heldError)(nil)
 	s.update(j, func() {
 		wanted := j.Wanted
 		j.running, j.Wanted = nil, ""
@@ -401,8 +428,10 @@ func (s *Server) finish(j *job, failed error) {
 			j.Status = wire.Paused
 			j.note("info", "The job was paused")
 		case wanted == wire.Cancelled:
-			j.end(wire.Cancelled)
-			j.note("info", "The job was cancelled")
+			j.cancelled()
+		case errors.As(failed, &held):
+			j.Status = wire.Paused
+			j.note("warn", "The job was paused, because %v: end that process, and resume the job", held)
 		case strings.Contains(failed.Error(), syscall.ENOSPC.Error()): // which more room mends
 			j.Status = wire.Paused
 			j.note("warn", "The job was paused, because the disk of the service is full: resume it when there is room")

@@ -1,13 +1,17 @@
 package finetune
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // Jobs run one after another: each owner asks for one turn, and has it for the oldest job.
@@ -83,7 +87,84 @@ func TestTurnsEnd(t *testing.T) {
 	}
 	j.Charged, j.Method.Type = 1, "reinforcement"
 	c.s.charge(j, &turn{c.turns, "bob"})
+	if kept, err := readJobs(filepath.Join(c.dir, jobsDir)); err != nil || kept[id].Charged != 2 {
+		t.Errorf("the next service would charge for the steps after %d again: %v", kept[id].Charged, err)
+	}
 	if c.turns.charged["bob"] != [2]int{8, 8} {
 		t.Errorf("%v", c.turns.charged)
+	}
+}
+
+// A job waits for a process of an earlier service that still does its run. It pauses if that does not end, and it can be
+// paused meanwhile. It does not wait for one of another machine.
+func TestJobsWaitForProcessesOfBefore(t *testing.T) {
+	was := patience
+	t.Cleanup(func() { patience = was })
+	other := exec.Command("sleep", "600")
+	if err := other.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serve(t, "", nil)
+	ran := func() string { text, _ := os.ReadFile(filepath.Join(c.dir, "order")); return string(text) }
+	holds := func(id string, h durable.Held) {
+		t.Helper()
+		text, err := json.Marshal(h)
+		if err == nil {
+			err = os.MkdirAll(c.s.jobs[id].runDir(), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(c.s.jobs[id].runDir(), ".holder_trainer.json"), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	held, elsewhere := c.order("ann", nil), c.order("bob", nil)
+	holds(held, durable.Held{PID: other.Process.Pid, Host: host, Since: time.Now()})
+	holds(elsewhere, durable.Held{PID: 1, Host: "another machine", Since: time.Now()})
+	patience = 0
+	stop := c.run()
+	c.until("ann", held, "paused")
+	c.until("bob", elsewhere, "succeeded")
+	if events := fmt.Sprint(c.good("ann", "GET", "fine_tuning/jobs/"+held+"/events", nil)); !strings.Contains(events,
+		fmt.Sprintf("because process %d on %s", other.Process.Pid, host)) {
+		t.Error(events)
+	}
+	stop()
+	patience = was
+	c.run()
+	c.good("ann", "POST", "fine_tuning/jobs/"+held+"/resume", nil)
+	c.until("ann", held, "running")
+	c.good("ann", "POST", "fine_tuning/jobs/"+held+"/pause", nil) // the other process does not end by it: it is not waited for
+	c.until("ann", held, "paused")
+	if strings.Contains(ran(), held) {
+		t.Error("the paused job has run")
+	}
+	if err := os.Remove(filepath.Join(c.s.jobs[held].runDir(), ".holder_trainer.json")); err != nil {
+		t.Fatal(err)
+	}
+	c.good("ann", "POST", "fine_tuning/jobs/"+held+"/resume", nil)
+	c.until("ann", held, "succeeded")
+}
+
+// A job that was cancelled when its service ended has ended with it.
+func TestCancelledJobsEndWithTheService(t *testing.T) {
+	c := serve(t, "", nil)
+	id := c.order("", nil)
+	j := c.s.jobs[id]
+	j.Status, j.Wanted = "running", "cancelled"
+	if err := j.save(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second service reads what the first one has written
+		got := serve(t, c.dir, nil).good("", "GET", "fine_tuning/jobs/"+id, nil)
+		if _, err := os.Stat(filepath.Join(j.dir, trainingRows)); got["status"] != "cancelled" || got["finished_at"] == nil || err == nil {
+			t.Errorf("%v: its rows: %v", got, err)
+		}
 	}
 }

@@ -620,7 +620,17 @@ func TestOrdersAreChecked(t *testing.T) {
 		}
 		c.refused("", "POST", "fine_tuning/jobs", order, 400, words)
 	}
+	several := supervised(map[string]any{"compute_multiplier": 1, "eval_samples": 1, "eval_interval": 1, "max_completion_tokens": 1})
+	several["model"], several["training_file"] = "org/tiny", id
+	for range 16 { // the same one of several faults each time
+		c.refused("", "POST", "fine_tuning/jobs", several, 400, "belongs to method.reinforcement")
+		if _, reply := c.ask("", "POST", "fine_tuning/jobs", several); !strings.HasSuffix(fmt.Sprint(reply["error"].(map[string]any)["param"]),
+			".eval_interval") {
+			t.Error(reply)
+		}
+	}
 	c.refused("", "POST", "fine_tuning/jobs", `{"model": "org/tiny"} {}`, 400, "there is more behind")
+	c.refused("", "POST", "fine_tuning/jobs", `{"model": "org/tiny"}}`, 400, "there is more behind")
 	c.refused("", "POST", "fine_tuning/jobs", `[`, 400, "unexpected EOF")
 	c.refused("", "GET", "fine_tuning/jobs?limit=0", nil, 400, "want a number from 1 to 100")
 	c.refused("", "GET", "fine_tuning/jobs?after=x", nil, 400, `there is no "x" in the list`)

@@ -120,3 +120,17 @@ func TestFilesThatArriveCount(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 }
+
+// A job copies its files, which counts, too.
+func TestCopiesOfJobsCount(t *testing.T) {
+	limit := int64(3*len(chat) - 1)
+	c := serve(t, "", func(o *Options) { o.Disk = func(string) int64 { return limit } })
+	order := map[string]any{"model": "org/tiny", "training_file": c.file("ann", chat), "seed": 1}
+	order["validation_file"] = order["training_file"]
+	c.refused("ann", "POST", "fine_tuning/jobs", order, 403, "files and jobs of the key ann would take")
+	if left, err := os.ReadDir(filepath.Join(c.dir, jobsDir)); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	limit++
+	c.good("ann", "POST", "fine_tuning/jobs", order)
+}

@@ -163,15 +163,17 @@ func (s *Server) forget(now time.Time) {
 	s.results.forget(now)
 	s.mu.Lock()
 	var ended []*session
+	var had []*sampler
 	for id, x := range s.sessions {
 		if now.Sub(x.seen) > silence && !x.damaged {
 			s.opts.Say(fmt.Sprintf("ends the session %s, whose client has said nothing for %v", id, silence))
 			ended = append(ended, x)
-			s.end(id)
+			had = append(had, s.end(id)...)
 		}
 	}
 	old := takeOld(s.samplers, now)
 	s.mu.Unlock()
+	closeAll(had)
 	for _, x := range ended {
 		s.clear(x)
 	}

@@ -144,9 +144,12 @@ func (j *journal) append(r *record) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	j.bytes += len(data)
-	j.size.Add(int64(len(data)))
-	return j.log.Append(data)
+	number, err := j.log.Append(data)
+	if err == nil { // else a client that repeats the request would fill its key's disk with nothing
+		j.bytes += len(data)
+		j.size.Add(int64(len(data)))
+	}
+	return number, err
 }
 
 // later adds a record of what has happened, and returns its number. Without room on the disk it stays in memory, and no

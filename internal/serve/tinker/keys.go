@@ -223,7 +223,10 @@ func (s *Server) NeedsKey() bool { return s.keys.needed() }
 // hard it is to guess.
 func (s *Server) Secret() string {
 	r := s.keys
-	if r.token != "" || !r.needed() || len(r.keys) == 0 {
+	needed := r.needed()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.token != "" || !needed || len(r.keys) == 0 {
 		return r.token
 	}
 	return r.keys[0].Hash

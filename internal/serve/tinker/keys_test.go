@@ -87,6 +87,23 @@ func TestDamagedKeysOpenNothing(t *testing.T) {
 	}
 }
 
+// The limits of keys hold on while their file is damaged.
+func TestLimitsOutliveADamagedFile(t *testing.T) {
+	dir := t.TempDir()
+	ann := add(t, dir, Key{Name: "ann", Disk: 5})
+	c := serve(t, func(o *Options) { o.Dir = dir }).as(ann)
+	for _, damaged := range []bool{false, true} {
+		if damaged {
+			if err := os.WriteFile(filepath.Join(dir, keysName), []byte("[{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if status, out := c.do("GET", "healthz", nil); status != http.StatusOK || c.server.Turns.Disk("ann") != 5 {
+			t.Errorf("damaged: %t: %d, %v, %d bytes", damaged, status, out, c.server.Turns.Disk("ann"))
+		}
+	}
+}
+
 // What belongs to another key is not there.
 func TestKeysDoNotSeeOneAnother(t *testing.T) {
 	dir := t.TempDir()
@@ -189,6 +206,24 @@ func TestLimitsOfKeys(t *testing.T) {
 	source := "tinker://" + id + "/weights/c0"
 	if status, out := ann.do("POST", "copy_weights", object{"source_path": source}); status != http.StatusForbidden {
 		t.Errorf("%d, %v", status, out)
+	}
+}
+
+// A request that the disk does not take is not counted.
+func TestRequestsThatFindNoRoomDoNotCount(t *testing.T) {
+	j, err := openJournal(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.append(&record{Kind: requested, payload: make([]byte, 100)}); err != nil {
+		t.Fatal(err)
+	}
+	bytes, size := j.bytes, j.size.Load()
+	if err := j.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.append(&record{Kind: requested, payload: make([]byte, 100)}); err == nil || j.bytes != bytes || j.size.Load() != size {
+		t.Errorf("%v: %d bytes since the last state, %d in all; before: %d, %d", err, j.bytes, j.size.Load(), bytes, size)
 	}
 }
 

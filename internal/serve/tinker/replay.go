@@ -109,6 +109,9 @@ func (j *journal) read(forReplay bool) (*story, error) {
 				rec.payload = nil
 			}
 			t.results[rec.Seq] = &entry{*rec, number}
+		default: // what it has done is not repeated, so the bits would be others
+			return nil, fmt.Errorf("%s: record %d is a %.40q, which this version does not know: start the newer one that wrote it",
+				j.log.Dir(), number, rec.Kind)
 		}
 	}
 	if t.made == nil && t.note == nil {

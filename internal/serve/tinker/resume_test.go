@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
@@ -329,6 +330,14 @@ func TestADamagedModelStandsAlone(t *testing.T) {
 			data[len(data)/2] ^= 1
 			return errors.Join(err, os.WriteFile(paths[0], data, 0o644))
 		},
+		"kind": func(dir string) error { // a newer version has written it
+			log, err := durable.OpenLog(filepath.Join(dir, logName))
+			if err != nil {
+				return err
+			}
+			_, err = log.Append([]byte(`{"kind":"later","seq":3}` + "\n"))
+			return errors.Join(err, log.Close())
+		},
 		"state": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, stateName, noteName), []byte("{"), 0o644)
 		},
@@ -527,4 +536,22 @@ func TestAnotherBase(t *testing.T) {
 	if x := back.server.lost[c.session+":train:2"]; x == nil {
 		t.Error("a model of the second base goes on with the first")
 	}
+}
+
+// A session that ends waits for adapters that are read meanwhile, and other requests do not wait with it.
+func TestAnEndingSessionHoldsNobodyUp(t *testing.T) {
+	c := serve(t, nil)
+	id := c.model(0)
+	path := c.save(id, 1, "save_weights_for_sampler", "a", nil)
+	sampling := object{"session_id": c.session, "sampling_session_seq_id": 0, "model_path": path}
+	c.call("create_sampling_session", sampling)
+	shelf := &c.server.opts.Bases[0].shelf
+	shelf.mu.Lock() // as long as an adapter is read
+	ended := make(chan bool)
+	go func() { c.server.finish("", c.session); close(ended) }()
+	for c.server.touch("", c.session) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	shelf.mu.Unlock()
+	<-ended
 }

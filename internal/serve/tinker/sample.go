@@ -35,19 +35,29 @@ func (x *sampler) close() {
 	}
 }
 
-func (s *Server) addSampler(x *sampler) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if before := s.samplers[x.id]; before != nil { // a request came again
-		before.close()
-	}
-	if s.sessions[sessionOf(x.id)] == nil { // it has ended meanwhile, and nothing else would close the sampler
-		delete(s.samplers, x.id)
+// closeAll closes samplers. Nobody who calls it holds the server's mutex: closing waits for adapters that are read meanwhile,
+// and all requests would wait with it.
+func closeAll(all []*sampler) {
+	for _, x := range all {
 		x.close()
-		return
 	}
-	x.asked = time.Now()
-	s.samplers[x.id] = x
+}
+
+func (s *Server) addSampler(x *sampler) {
+	var had []*sampler
+	s.mu.Lock()
+	if before := s.samplers[x.id]; before != nil { // a request came again
+		had = append(had, before)
+	}
+	if s.sessions[sessionOf(x.id)] != nil {
+		x.asked = time.Now()
+		s.samplers[x.id] = x
+	} else { // it has ended meanwhile, and nothing else would close the sampler
+		delete(s.samplers, x.id)
+		had = append(had, x)
+	}
+	s.mu.Unlock()
+	closeAll(had)
 }
 
 // samplerFor returns a sampler of a base model, or of a checkpoint.

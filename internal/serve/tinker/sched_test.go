@@ -325,7 +325,7 @@ func TestTurnsEnd(t *testing.T) {
 // turn ends when another key waits that has had less.
 func TestTurnsOfJobs(t *testing.T) {
 	b := newBench(100)
-	jobs := &Turns{b.q}
+	jobs := &Turns{queue: b.q}
 	enter := func(key string) *Turn {
 		t.Helper()
 		at, err := jobs.Enter(t.Context(), key)

@@ -123,7 +123,7 @@ func New(o Options) (*Server, error) {
 		slice = max(slice, b.MicroTokens)
 	}
 	s.train, s.keys.account = newQueue(a, 1, slice), a
-	s.Turns = Turns{newQueue(a, 1, slice)}
+	s.Turns = Turns{newQueue(a, 1, slice), s.keys.limits}
 	for _, b := range o.Bases {
 		b.queue = newQueue(a, 2*cmp.Or(b.Sequences, usualSequences), slice) // some begin while others end
 		b.shelf = shelf{loader: b.Sampler, stays: o.Idle, freed: make(chan struct{}), all: map[string]*adapter{}}

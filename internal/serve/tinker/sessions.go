@@ -114,29 +114,33 @@ func (s *Server) finish(owner, id string) {
 	s.mu.Lock()
 	x := s.sessions[id]
 	isOwn := x != nil && x.owner == owner
+	var had []*sampler
 	if isOwn {
-		s.end(id)
+		had = s.end(id)
 	}
 	s.mu.Unlock()
+	closeAll(had)
 	if isOwn {
 		s.clear(x)
 	}
 }
 
-// end ends a session with all that it has. The mutex is held. Its models remove themselves.
-func (s *Server) end(id string) {
+// end ends a session with all that it has, and returns its samplers, which the caller closes without the mutex. Its models
+// remove themselves. The mutex is held.
+func (s *Server) end(id string) (had []*sampler) {
 	x := s.sessions[id]
 	if x == nil {
-		return
+		return nil
 	}
 	close(x.ended)
 	delete(s.sessions, id)
 	for name, sampler := range s.samplers {
 		if strings.HasPrefix(name, id+":") {
 			delete(s.samplers, name)
-			sampler.close()
+			had = append(had, sampler)
 		}
 	}
+	return had
 }
 
 // hasEnded reports whether the session has ended.

@@ -4,7 +4,13 @@ import "context"
 
 // Turns gives keys their turns at what the service runs besides, one at a time, such as jobs. Its tokens are in the account
 // of the service.
-type Turns struct{ queue *queue }
+type Turns struct {
+	queue  *queue
+	limits func(key string) Key
+}
+
+// Disk returns how many bytes a key may have on the disk; 0 is no limit.
+func (t Turns) Disk(key string) int64 { return t.limits(key).Disk }
 
 // Turn is a turn that a key has.
 type Turn struct{ turn *turn }

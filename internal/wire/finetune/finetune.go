@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 )
 
@@ -256,7 +257,7 @@ func Read(body []byte, into any) error {
 	if err := d.Decode(into); err != nil {
 		return err
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More takes a brace for the end
 		return errors.New("there is more behind the JSON object")
 	}
 	return nil

@@ -274,7 +274,7 @@ func Decode(body []byte, v any) error {
 	if err != nil {
 		return err
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More takes a brace for the end
 		return errors.New("it has more than one value")
 	}
 	return nil

@@ -244,3 +244,11 @@ func FuzzMessages(f *testing.F) {
 		_, _ = DecodeSamples(message)
 	})
 }
+
+func TestDecodeReadsOneValue(t *testing.T) {
+	for body, isOne := range map[string]bool{`{"a":1}`: true, "{\"a\":1}\n": true, `{"a":1}}`: false, `{"a":1}]`: false, `{"a":1} {}`: false} {
+		if err := Decode([]byte(body), &map[string]any{}); (err == nil) != isOne {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
