@@ -164,6 +164,9 @@ func (s *Server) checkData(j *job) (c settled, err error) {
 	return settle(j.Method.Type, j.terms().Hyperparameters, rows, base.MaxLen)
 }
 
+// checking is how long the check of a configuration may take.
+const checking = 10 * time.Minute
+
 // check checks the configuration of a job as `trinity check` does, but for memory.
 func (j *job) check(ctx context.Context, program string) error {
 	said := &process.Ends{}
@@ -171,7 +174,12 @@ func (j *job) check(ctx context.Context, program string) error {
 		Path: program, Command: []string{os.Args[0], "check", "--no-python", "--config", configFile}, Dir: j.dir, Foreign: true,
 		Stderr: said,
 	}
+	ctx, cancel := context.WithTimeout(ctx, checking)
+	defer cancel()
 	plan, err := p.Run(ctx, nil, 1<<20)
+	if ctx.Err() != nil {
+		return fmt.Errorf("the check of its configuration has not ended within %v", checking)
+	}
 	if err != nil && len(plan) == 0 { // with a plan, only memory lacks, which other runs may have until this one begins
 		return inData(cmp.Or(j.lastLine(said.Last()), err.Error()))
 	}
@@ -208,8 +216,11 @@ type child struct {
 	begun atomic.Bool // it starts: no process of before does the run
 }
 
+// longestStep is how long a run may take to end after it was told to.
+const longestStep = 30 * time.Minute
+
 // interrupt sends the run the signal of Ctrl-C: it ends after its step, with a checkpoint. One that cannot get it, such as
-// one that has not begun, is killed, and resumes from its last checkpoint.
+// one that has not begun, or that does not end, is killed, and resumes from its last checkpoint.
 func (c *child) interrupt() {
 	holders, _ := durable.Holders(c.dir)
 	sent := false
@@ -221,7 +232,9 @@ func (c *child) interrupt() {
 	}
 	if !sent || !c.begun.Load() {
 		c.kill()
+		return
 	}
+	time.AfterFunc(longestStep, c.kill)
 }
 
 // living returns the processes among holders of locks that live on this machine, each once.
