@@ -86,7 +86,8 @@ func (w *Words) find(x *asked) error {
 			}
 		}
 	}
-	return notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME",
+	return notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME; "+
+		"GET /v1/models lists all, also those that fine-tuning jobs have made",
 		x.name, strings.Join(slices.Sorted(maps.Keys(w.server.all.bases)), ", "), wire.Scheme, wire.SamplerWeights)
 }
 
