@@ -142,7 +142,7 @@ func TestCheckpointsAnswerInWords(t *testing.T) {
 		t.Error(text)
 	}
 	for model, want := range map[string]string{
-		"tin":                   `not served here: ask for tiny, or for a checkpoint by its path, tinker://RUN/sampler_weights/NAME; GET /v1/models lists all`,
+		"tin":                   `here: ask for tiny, or for a checkpoint by its path, tinker://RUN/sampler_weights/NAME; GET /v1/models`,
 		"ft:tiny::1":            `the model \"ft:tiny::1\" is not served here`,
 		"tinker://x":            `the path \"tinker://x\" is not that of a checkpoint`,
 		"tinker://x/sessions/0": `the path \"tinker://x/sessions/0\" is not that of a checkpoint`,
