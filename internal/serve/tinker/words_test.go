@@ -39,7 +39,7 @@ func worded(t *testing.T, dir string) (c *client, words *httptest.Server) {
 			if owner != "ann" || len(dirs) == 0 {
 				return nil
 			}
-			return []Made{{Name: "ft:tiny::1", Base: "tiny", Dir: dirs[0]}}
+			return []Made{{Name: "ft:tiny::1", Base: "tiny", Dir: dirs[0]}, {Name: "ft:gone::1", Base: "gone"}} // one whose base is not served now
 		}
 	})
 	w := c.server.Words()
