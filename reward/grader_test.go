@@ -49,6 +49,7 @@ func TestGradersOfTextsAndFormulas(t *testing.T) {
 			`invalid: grader c: invalid_variable_error: {{ item.nothing }}: there is no "nothing"`},
 		{fmt.Sprintf(check, "{{item.list[1]}}", "eq", "x"), "", "invalid: grader c: invalid_variable_error"},
 		{fmt.Sprintf(check, "{{row.n}}", "eq", "x"), "", "invalid: grader c: invalid_variable_error"},
+		{fmt.Sprintf(check, "{{sample.output_text", "eq", "x"), "x", "invalid: grader c: invalid_variable_error"},
 		{fmt.Sprintf(check, "{{sample.output_json.n}}", "eq", "x"), "four", "invalid: grader c: sample_parse_error"},
 		{`{"type": "text_similarity", "name": "s", "input": "{{sample.output_text}}", "reference": "the {{item.answer}}",
 			"evaluation_metric": "rouge_1"}`,

@@ -44,6 +44,9 @@ var variable = regexp.MustCompile(`\{\{\s*(.*?)\s*\}\}`)
 
 // fill returns a template with the values of its variables.
 func (s *sample) fill(template string) (text string, err error) {
+	if strings.Contains(variable.ReplaceAllString(template, ""), "{{") { // which no reply would equal
+		return "", failed("invalid_variable_error", "%.80q: a variable begins with {{ and does not end with }} on its line", template)
+	}
 	text = variable.ReplaceAllStringFunc(template, func(v string) string {
 		value, wrong := s.value(variable.FindStringSubmatch(v)[1])
 		if wrong != nil {

@@ -30,14 +30,21 @@ func serviceCommand() *cobra.Command {
 			o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
 			o.Token = os.Getenv("TRINITY_TOKEN")
 			switch {
-			case o.Alpha < 1 || o.Gap <= 0 || o.Keep <= 0:
-				return errors.New("--lora-alpha, --gap-timeout, --keep: want more than 0")
+			case o.Alpha < 1:
+				return fmt.Errorf("--lora-alpha is %d: want 1 or more", o.Alpha)
+			case o.Gap <= 0:
+				return fmt.Errorf("--gap-timeout is %v: want more than 0", o.Gap)
+			case o.Keep <= 0:
+				return fmt.Errorf("--keep is %v: want more than 0", o.Keep)
 			case o.MaxLen < 0 || o.MaxLen == 1:
-				return errors.New("--max-model-len: want 2 or more")
+				return fmt.Errorf("--max-model-len is %d: want 2 or more, or 0 for the model's length", o.MaxLen)
 			case o.Token != "" && !strings.HasPrefix(o.Token, "tml-"):
 				return errors.New("TRINITY_TOKEN must begin with tml-: the SDK of Tinker sends no other key")
 			}
-			var err error
+			_, _, err := splitAddress(cmd, o.Address, 0)
+			if err != nil {
+				return err
+			}
 			if o.TrainerArgs, err = service.Arguments(trainerArgs); err != nil {
 				return fmt.Errorf("--trainer-arg %w", err)
 			}
@@ -45,6 +52,9 @@ func serviceCommand() *cobra.Command {
 				name, path, ok := strings.Cut(given, "=")
 				if !ok {
 					path = name
+				}
+				if name == "" || path == "" {
+					return fmt.Errorf("--model is %q: want NAME=PATH, or a hub name", given)
 				}
 				path, err := hub.Resolve(cmd.Context(), path, o.Say)
 				if err != nil {

@@ -67,10 +67,10 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer lock.Release()
-	for i, m := range o.Models {
-		if slices.ContainsFunc(o.Models[:i], func(other Model) bool { return other.Name == m.Name }) {
-			return fmt.Errorf("the model %s is given twice: give it another name, NAME=PATH", m.Name)
-		}
+	if err := o.check(); err != nil {
+		return err
+	}
+	for _, m := range o.Models {
 		base, closing, err := openBase(ctx, &o, m)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
@@ -113,6 +113,23 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// check returns what is wrong with a service before it opens models, which takes a while.
+func (o *Options) check() error {
+	for i, m := range o.Models {
+		if slices.ContainsFunc(o.Models[:i], func(other Model) bool { return other.Name == m.Name }) {
+			return fmt.Errorf("the model %s is given twice: give it another name, NAME=PATH", m.Name)
+		}
+	}
+	keys, err := tinker.ReadKeys(o.Dir)
+	if host, _, _ := net.SplitHostPort(o.Address); err != nil || host == "" || o.Token == "" && len(keys) > 0 {
+		return err
+	}
+	if err = web.CheckToken(o.Address, o.Token); err != nil && o.Token == "" {
+		return fmt.Errorf("%w: trinity keys add NAME --dir %s adds a key, or set TRINITY_TOKEN", err, o.Dir)
+	}
+	return err
 }
 
 // length returns how many tokens a sequence of a model may have.

@@ -22,7 +22,7 @@ func (o *Options) baseOf(name string) (Base, error) {
 			return b, nil
 		}
 	}
-	return Base{}, openai.Bad("model", "there is no model %.120q: want one of %s", name, o.names())
+	return Base{}, openai.Bad("model", "there is no model %.120q: want one of %s, or what a job has made", name, o.names())
 }
 
 // modelOf returns the base of a model that a client names, and the directory of its adapter, "" for the base itself.

@@ -189,14 +189,17 @@ func (j *job) check(ctx context.Context, program string) error {
 // badRow is how a run says which row of its data is bad.
 var badRow = regexp.MustCompile(`^(?:config\.yaml:\d+:\d+: \S+: )?(training|validation)\.jsonl:(\d+): (.*)$`)
 
+// modelLength is how a run names the length of its model, and what to do. Clients of a service do not have its configuration.
+var modelLength = regexp.MustCompile(`model\.max_model_len( \d+)?: raise it.*`)
+
 // inData returns what a run said as an error. One about data names the file as its client does.
 func inData(line string) error {
 	found := badRow.FindStringSubmatch(line)
 	if found == nil {
 		return errors.New(line)
 	}
-	key := found[1] + "_file"
-	return &openai.Problem{Code: "invalid_" + key, Param: key, Message: fmt.Sprintf("%s: line %s: %s", key, found[2], found[3])}
+	key, why := found[1]+"_file", modelLength.ReplaceAllString(found[3], "the service's --max-model-len$1: shorten the row, or remove it")
+	return &openai.Problem{Code: "invalid_" + key, Param: key, Message: fmt.Sprintf("%s: line %s: %s", key, found[2], why)}
 }
 
 // lastLine returns the last line of what a program said, with the names of a job's files alone.

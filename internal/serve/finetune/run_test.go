@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -53,6 +54,17 @@ func TestJobsTakeTurns(t *testing.T) {
 	defer c.turns.mu.Unlock()
 	if got := fmt.Sprint(c.turns.charged); got != "map[ann:[45 0] bob:[15 0]]" {
 		t.Errorf("charged are %s", got)
+	}
+}
+
+// A client cannot change the configuration of its job, so it reads what it can do.
+func TestLongRowsNameTheService(t *testing.T) {
+	for _, long := range []*dataset.LengthError{{Tokens: 9, Limit: 8}, {Tokens: 9, Limit: 8, Prompt: true}} {
+		got := inData("config.yaml:3:1: buffer.path: training.jsonl:2: " + long.Error()).Error()
+		ours := strings.Contains(got, "the service's --max-model-len") && !strings.Contains(got, "raise it")
+		if !strings.HasPrefix(got, "training_file: line 2: ") || !ours {
+			t.Errorf("%q", got)
+		}
 	}
 }
 

@@ -589,7 +589,7 @@ func TestOrdersAreChecked(t *testing.T) {
 	for words, more := range map[string]map[string]any{
 		`unknown field "colour"`:                             {"colour": 1},
 		"cannot unmarshal number":                            {"model": 1},
-		`there is no model "x": want one of org/tiny`:        {"model": "x"},
+		`model "x": want one of org/tiny, or what a job has`: {"model": "x"},
 		`there is no file "file-x"`:                          {"training_file": "file-x"},
 		`there is no file "` + foreign:                       {"validation_file": foreign},
 		"has the purpose batch":                              {"training_file": other},

@@ -86,7 +86,8 @@ func (w *Words) find(x *asked) error {
 			}
 		}
 	}
-	return notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME",
+	return notServed("the model %.200q is not served here: ask for %s, or for a checkpoint by its path, %sRUN/%s/NAME; "+
+		"GET /v1/models lists all, also those that fine-tuning jobs have made",
 		x.name, strings.Join(slices.Sorted(maps.Keys(w.server.all.bases)), ", "), wire.Scheme, wire.SamplerWeights)
 }
 
@@ -105,7 +106,7 @@ func (w *Words) Of(r *http.Request, name string) (*openai.Server, error) {
 	}
 	switch b := s.all.bases[name]; {
 	case b == nil:
-		return nil, notServed("the base %.200q of the model is not served here", name)
+		return nil, notServed("the base %.200q of the model is not served here: start the service with it as a --model", name)
 	case b.words == nil:
 		return nil, notServed("the model %.200q has no tokenizer here: it answers tokens alone, over the Tinker API", name)
 	default:
@@ -118,14 +119,20 @@ func (w *Words) Names(r *http.Request) (names []string) {
 	for _, api := range w.Servers() {
 		names = append(names, api.Name)
 	}
+	answers := func(base string) bool {
+		b := w.server.all.bases[base]
+		return b != nil && b.words != nil
+	}
 	for _, c := range w.server.all.store.named(Owner(r.Context()), false) {
-		if b := w.server.all.bases[c.BaseModel]; b != nil && b.words != nil {
+		if answers(c.BaseModel) {
 			names = append(names, c.path.String())
 		}
 	}
 	if made := w.server.opts.Made; made != nil {
 		for _, m := range made(Owner(r.Context())) {
-			names = append(names, m.Name)
+			if answers(m.Base) {
+				names = append(names, m.Name)
+			}
 		}
 	}
 	return names

@@ -39,7 +39,7 @@ func worded(t *testing.T, dir string) (c *client, words *httptest.Server) {
 			if owner != "ann" || len(dirs) == 0 {
 				return nil
 			}
-			return []Made{{Name: "ft:tiny::1", Base: "tiny", Dir: dirs[0]}}
+			return []Made{{Name: "ft:tiny::1", Base: "tiny", Dir: dirs[0]}, {Name: "ft:gone::1", Base: "gone"}} // one whose base is not served now
 		}
 	})
 	w := c.server.Words()
@@ -142,7 +142,7 @@ func TestCheckpointsAnswerInWords(t *testing.T) {
 		t.Error(text)
 	}
 	for model, want := range map[string]string{
-		"tin":                   `not served here: ask for tiny, or for a checkpoint by its path, tinker://RUN/sampler_weights/NAME`,
+		"tin":                   `here: ask for tiny, or for a checkpoint by its path, tinker://RUN/sampler_weights/NAME; GET /v1/models`,
 		"ft:tiny::1":            `the model \"ft:tiny::1\" is not served here`,
 		"tinker://x":            `the path \"tinker://x\" is not that of a checkpoint`,
 		"tinker://x/sessions/0": `the path \"tinker://x/sessions/0\" is not that of a checkpoint`,
