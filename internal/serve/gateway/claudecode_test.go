@@ -38,7 +38,7 @@ func TestClaudeCodeIsAnswered(t *testing.T) {
 	want := []string{
 		`requests have a key "context_management", which has no effect`, `requests have a key "output_config.effort", which has no effect`,
 		`requests have tools, which the model's chat template leaves out: the policy does not see them; ` +
-			`set model.chat_template_path to a template with tools`,
+			`put a template with tools into chat_template.jinja beside the model, or set model.chat_template_path`,
 	}
 	if !slices.Equal(e.said, want) {
 		t.Errorf("said %q, want %q", e.said, want)

@@ -142,7 +142,7 @@ func (s *Server) Call(m Model, messages []trinity.Message, tools json.RawMessage
 		s.tools.Do(func() {
 			if HidesTools(s.Renderer, tools) {
 				s.said.once("requests have tools, which the model's chat template leaves out: the policy does not see them; "+
-					"set model.chat_template_path to a template with tools", s.Say)
+					"put a template with tools into chat_template.jinja beside the model, or set model.chat_template_path", s.Say)
 			}
 		})
 	}

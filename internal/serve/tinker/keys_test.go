@@ -324,6 +324,31 @@ func TestAKeyHasUsedItsTokens(t *testing.T) {
 	}
 }
 
+// What a restart computes again was charged before.
+func TestAReplayUsesNoTokensOfTheKey(t *testing.T) {
+	dir := t.TempDir()
+	c := serve(t, func(o *Options) { o.Dir = dir })
+	key := add(t, dir, Key{Name: "ann", TokensPerHour: 1 << 20})
+	ann := c.as(key)
+	id := ann.model(0)
+	ann.output(ann.send(request(id, 1, "cross_entropy", first)))
+	if used := c.server.train.account.usage()["ann"][trainedTokens]; used != int64(len(first)-1) {
+		t.Errorf("a pass has used %d tokens, want %d", used, len(first)-1)
+	}
+	next := c.again(nil).as(key)
+	next.session = ann.session
+	next.must(next.step(id, 2))
+	account := next.server.train.account
+	if used := account.usage()["ann"][trainedTokens]; used != 0 {
+		t.Errorf("a replay has used %d tokens", used)
+	}
+	account.mu.Lock()
+	defer account.mu.Unlock()
+	if left := account.budgets["ann"].left; left < 1<<20-leastCharge {
+		t.Errorf("%v tokens of an hour are left", left)
+	}
+}
+
 // A sample that is refused leaves no adapter on the shelf.
 func TestARefusedSampleUsesNoAdapter(t *testing.T) {
 	dir := t.TempDir()

@@ -189,6 +189,10 @@ func (s *catalog) openMade(ctx context.Context, m *model, r *record) (engine.Tra
 
 // replay repeats what the requests since the last state have done.
 func (m *model) replay(ctx context.Context, s *Server, t *story) error {
+	if turn := m.turn; turn != nil {
+		turn.repeats = true
+		defer func() { turn.repeats = false }()
+	}
 	from := int32(1)
 	if t.note != nil {
 		from = t.note.Next

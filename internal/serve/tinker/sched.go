@@ -90,7 +90,8 @@ type turn struct {
 	isFirst bool          // its part neither waited for a turn nor had one
 	given   chan struct{} // closed when it is
 	isGiven bool
-	spent   int // tokens that were charged
+	spent   int  // tokens that were charged
+	repeats bool // what the service has lost: its key's tokens of an hour were charged before
 }
 
 // ask asks for a turn of a part of a key.
@@ -231,7 +232,9 @@ func (t *turn) wait(ctx context.Context) error {
 // compute charges tokens, and counts them among what the key has used.
 func (t *turn) compute(what work, tokens int) {
 	t.charge(tokens)
-	t.q.account.count(t.keyName, what, tokens)
+	if !t.repeats {
+		t.q.account.count(t.keyName, what, tokens)
+	}
 }
 
 // charge takes tokens that the turn computes from the key.
@@ -244,7 +247,7 @@ func (t *turn) charge(tokens int) {
 	for _, each := range q.account.queues {
 		each.keys.part(t.keyName).had += int64(tokens)
 	}
-	if q.account.paused(t.keyName); q.account.budgets[t.keyName] != nil {
+	if q.account.paused(t.keyName); q.account.budgets[t.keyName] != nil && !t.repeats {
 		q.account.budgets[t.keyName].left -= float64(tokens)
 	}
 }
