@@ -51,11 +51,15 @@ func (w *worker) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, error
 	return nil, nil
 }
 
-// Servers get GPUs beside the trainer: the same one if there is one alone, and else the others.
-func TestServersGetGPUs(t *testing.T) {
-	kept, trains := &starting{}, &worker{}
+var kept, trains = &starting{}, &worker{}
+
+func init() {
 	registry.Samplers.Register("starting", "", func() engine.SamplerOpener { return kept })
 	registry.Trainers.Register("starting", "", func() engine.TrainerOpener { return trains })
+}
+
+// Servers get GPUs beside the trainer: the same one if there is one alone, and else the others.
+func TestServersGetGPUs(t *testing.T) {
 	for _, c := range []struct {
 		gpus, trainer string
 		args          map[string]any
