@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/service"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
@@ -60,14 +61,24 @@ func actAsServer(model string) error {
 	return http.ListenAndServe(argument("--host")+":"+argument("--port"), httputil.NewSingleHostReverseProxy(to))
 }
 
-// A service starts the server that it samples on, starts it again when it has been killed, and ends it.
+// A service starts the server that it samples on, beside its trainer, starts it again when it has been killed, and ends it.
 func TestAServiceStartsItsServers(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip(err)
 	}
-	model, dir := quickstart(t, ""), t.TempDir()
-	module := filepath.Join(dir, "vllm", "entrypoints", "openai", "api_server.py") // which the service looks for
+	model := quickstart(t, "")
+	t.Run("cpu", func(t *testing.T) { startsItsServers(t, python, model, "cpu", nil) })
+	t.Run("torch", func(t *testing.T) {
+		startsItsServers(t, python, model, "torch", map[string]any{"python": trinitytest.TorchPython(t)})
+	})
+}
+
+// modules writes the modules of vLLM that the start of a server looks for, and returns their directory.
+func modules(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	module := filepath.Join(dir, "vllm", "entrypoints", "openai", "api_server.py")
 	if err := os.MkdirAll(filepath.Dir(module), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +88,11 @@ func TestAServiceStartsItsServers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+func startsItsServers(t *testing.T, python, model, trainer string, args map[string]any) {
+	dir := modules(t)
 	pids := filepath.Join(dir, "pids")
 	started := func() []string {
 		text, _ := os.ReadFile(pids)
@@ -92,7 +108,7 @@ func TestAServiceStartsItsServers(t *testing.T) {
 	t.Run("", func(t *testing.T) { // the service ends with it
 		t.Setenv("TINKER_API_KEY", "tml-local")
 		address := running(t, t.TempDir(), func(o *service.Options) {
-			o.Sampler, o.Models = "vllm", []service.Model{{Name: "own/tiny", Path: model}}
+			o.Trainer, o.TrainerArgs, o.Sampler, o.Models = trainer, args, "vllm", []service.Model{{Name: "own/tiny", Path: model}}
 			o.SamplerArgs = map[string]any{"python": python, "env": map[string]any{
 				"PYTHONPATH": dir, serverModel: model, serverPIDs: pids,
 			}}
