@@ -24,7 +24,7 @@ def refused(call):
     try:
         call()
         print("not refused", flush=True)
-    except Exception as e:
+    except (tinker.APIError, tinker.RequestFailedError) as e:
         print(e, flush=True)
 
 
