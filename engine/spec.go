@@ -86,6 +86,7 @@ type SamplerSpec struct {
 	MaxModelLen        int      // tokens of prompt and reply; 0 means the model's number of positions
 	KeepAcrossVersions bool     // calls with a Hold may use a KV cache of weights before the newest
 	Adapters           []string // PEFT directories that the sampler will load; it plans memory for them
+	Slots              int      // adapters besides them that are not known yet, of LoRA's rank at most; it plans for as many in a batch
 	// Text decodes tokens, for stop strings. Tokens encodes a text without special tokens, to compare the
 	// tokenizer of a server; nil compares nothing.
 	Text   func(tokens []int32) string

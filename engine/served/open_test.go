@@ -1,7 +1,9 @@
 package served_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +189,41 @@ func TestAdapterAfterARestart(t *testing.T) {
 					t.Errorf("%s %+v: a server still has %q", plugin, c, has)
 				}
 			}
+		}
+	}
+}
+
+// Adapters that requests name need no policy. A server that has restarted gets them again, and one that is gone has dropped them.
+func TestAdaptersWithoutAPolicy(t *testing.T) {
+	for _, plugin := range []string{"vllm", "sglang"} {
+		fake := starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true})
+		with := spec(fake.URL)
+		with.LoRA = &engine.LoRASpec{LoraRank: 4}
+		s := served.Hasten(must(t, plugin, with))
+		l := s.(engine.AdapterLoader)
+		if err := errors.Join(l.LoadAdapter(t.Context(), "a", adapter, 1), l.LoadAdapter(t.Context(), "b", adapter, 2)); err != nil {
+			t.Fatal(plugin, err)
+		}
+		ask := func(name string) error {
+			_, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{N: 4, MaxTokens: 3, Adapter: name})
+			return err
+		}
+		fake.Tell(server.Restarted)
+		fake.Tell("")
+		if err := errors.Join(ask("a"), ask("b"), ask(trinity.BaseAdapter)); err != nil || len(fake.Loads()) != 4 {
+			t.Errorf("%s: %v; the server was given %q, want each adapter twice", plugin, err, fake.Loads())
+		}
+		fake.Tell(server.Unavailable)
+		if err := l.LoadAdapter(t.Context(), "c", adapter, 3); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: an adapter for a server that is gone: %v", plugin, err)
+		}
+		if err := l.DropAdapter(t.Context(), "b"); err != nil || !slices.Equal(l.Adapters(), []string{"a"}) {
+			t.Errorf("%s: %v, %q are left", plugin, err, l.Adapters())
+		}
+		fake.Tell(server.Restarted)
+		fake.Tell("")
+		if err := ask("a"); err != nil || len(fake.Adapters()) != 1 {
+			t.Errorf("%s: %v; the server has %q", plugin, err, fake.Adapters())
 		}
 	}
 }

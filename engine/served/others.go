@@ -94,7 +94,9 @@ func (s *sampler) DropAdapter(ctx context.Context, name string) error {
 	o.mu.Lock()
 	delete(o.named, name)
 	o.mu.Unlock()
-	return o.dropFromAll(ctx, old)
+	limited, cancel := s.loader.limitLoad(ctx)
+	defer cancel()
+	return o.dropFromAll(limited, old)
 }
 
 // names returns the adapters' names in requests.
@@ -141,25 +143,30 @@ func (*others) lend(ctx context.Context, s *server, a other) error {
 	return nil
 }
 
-// complete gives a server the adapters that it lacks, because it slept or has restarted.
-func (o *others) complete(ctx context.Context, s *server) error {
+// complete gives a server the adapters that it lacks, because it slept or has restarted, and returns how many.
+func (o *others) complete(ctx context.Context, s *server) (given int, err error) {
 	for _, name := range o.names() {
-		a, _ := o.find(name)
+		a, ok := o.find(name)
+		if !ok { // it was dropped meanwhile
+			continue
+		}
 		has, err := s.has(ctx, a.name)
 		if err == nil && !has {
 			err = o.lend(ctx, s, a)
+			given++
 		}
 		if err != nil {
-			return err
+			return given, err
 		}
 	}
-	return nil
+	return given, nil
 }
 
-// dropFromAll drops an adapter from the servers that do not sleep.
+// dropFromAll drops an adapter from the servers that do not sleep. One that does not answer has lost it, or keeps what
+// nobody names.
 func (o *others) dropFromAll(ctx context.Context, old other) error {
 	for _, s := range o.awake() {
-		if err := s.endpoint.(holder).held().unload(ctx, old.name); err != nil {
+		if err := s.endpoint.(holder).held().unload(ctx, old.name); err != nil && !isGone(err) {
 			return fmt.Errorf("%s: dropping the adapter from %s: %w", s.name(), old.dir, err)
 		}
 	}

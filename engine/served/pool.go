@@ -29,7 +29,9 @@ type pool struct {
 	look    func(ctx context.Context, s *server) error // samples a token
 	restore func(ctx context.Context, s *server) error // loads the newest weights into a server that has lost them
 	rouse   func(ctx context.Context, s *server) error // wakes a server that sleeps
-	turn    *turn                                      // of the GPUs that the servers share
+	// complete gives a server that may have restarted the adapters that it lacks.
+	complete func(ctx context.Context, s *server) error
+	turn     *turn // of the GPUs that the servers share
 
 	// The lock of the servers guards what follows.
 	places  places

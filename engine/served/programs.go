@@ -117,7 +117,8 @@ func (s *startable) Programs(spec engine.SamplerSpec) (all []engine.Program) {
 		all = append(all, engine.Program{
 			Command: c.words, Modules: []string{s.pkg}, Env: c.env, Name: "rollout-" + strconv.Itoa(i), Nodes: 1, GPUs: spec.Place.GPUs,
 			Beside: spec.Place.Beside, Python: s.Python, Answers: "/health", Secret: secret,
-			Hint: "install " + s.pkg + " there, or name another interpreter in explorer.rollout_model.engine_args.python",
+			Hint: "install " + s.pkg + " there, or name another interpreter in explorer.rollout_model.engine_args.python " +
+				"(--sampler-arg python=PATH of trinity service)",
 		})
 	}
 	return all

@@ -48,6 +48,8 @@ func TestVLLMProgram(t *testing.T) {
 			map[string]string{"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}},
 		{"adapters", func(s *engine.SamplerSpec) { s.LoRA, s.Adapters = &engine.LoRASpec{LoraRank: 2}, []string{adapter} },
 			[]string{"--enable-lora --max-loras 3 --max-lora-rank 8"}, nil, nil},
+		{"adapters to come", func(s *engine.SamplerSpec) { s.LoRA, s.Slots = &engine.LoRASpec{LoraRank: 2}, 6 },
+			[]string{"--enable-lora --max-loras 8 --max-lora-rank 8"}, nil, nil},
 		{"a saved adapter", func(s *engine.SamplerSpec) { s.LoRA = &engine.LoRASpec{Path: adapter, LoraRank: 32} },
 			[]string{"--enable-lora --max-loras 2 --max-lora-rank 8"}, nil, nil},
 		{"extra_engine_args", func(s *engine.SamplerSpec) {
@@ -81,6 +83,8 @@ func TestSGLangProgram(t *testing.T) {
 			[]string{"--enable-memory-saver --enable-weights-cpu-backup"}, nil, nil},
 		{"LoRA", func(s *engine.SamplerSpec) { s.Follows, s.LoRA = true, &engine.LoRASpec{LoraRank: 9} },
 			[]string{"--enable-lora --max-lora-rank 9 --lora-target-modules all --max-loras-per-batch 3"}, nil, nil},
+		{"adapters to come", func(s *engine.SamplerSpec) { s.LoRA, s.Slots = &engine.LoRASpec{LoraRank: 2}, 6 },
+			[]string{"--max-loras-per-batch 9"}, nil, nil},
 		{"extra_engine_args", func(s *engine.SamplerSpec) {
 			s.Start.Extra = map[string]any{"yes": true, "no_way": false, "int": 3}
 		}, []string{"--int 3 --yes"}, []string{"way"}, nil},

@@ -133,7 +133,7 @@ func (l *loader) load(ctx context.Context, s *server, v version) error {
 
 // give gives a version to a server. One that is asleep has memory for the weights alone.
 func (l *loader) give(ctx context.Context, s *server, v version, asleep bool) error {
-	if err := l.others.complete(ctx, s); err != nil {
+	if _, err := l.others.complete(ctx, s); err != nil {
 		return err
 	}
 	switch {

@@ -11,7 +11,8 @@ import (
 // errRestarted is the failure of a server that lost the weights it was given.
 var errRestarted = retry.Temporary(errors.New("it has not the weights that it was given: it has restarted, and gets them again"))
 
-// recognise checks that a server that may have restarted still has the weights that it was given.
+// recognise checks that a server that may have restarted still has the weights that it was given. One that has got
+// adapters alone, without a policy, gets them again.
 func (p *pool) recognise(ctx context.Context, s *server) error {
 	ended := p.servers.own.endedSince(s.url)
 	p.servers.mu.Lock()
@@ -21,6 +22,8 @@ func (p *pool) recognise(ctx context.Context, s *server) error {
 	switch {
 	case now.disproved:
 		return errUnproven
+	case weights == "" && now.suspect:
+		return p.complete(ctx, s)
 	case weights == "", !now.suspect && time.Since(now.seen) <= idleTime:
 		return nil
 	}
@@ -111,6 +114,25 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 		return err
 	}
 	return p.look(limited, s)
+}
+
+// complete gives a server the adapters that it has lost. Requests that named one of them before are sent again.
+func (l *loader) complete(ctx context.Context, s *server) error {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	if !l.pool.servers.now(s).suspect {
+		return nil // another request has seen to it
+	}
+	limited, cancel := l.limitLoad(ctx)
+	defer cancel()
+	given, err := l.others.complete(limited, s)
+	l.pool.servers.mu.Lock()
+	defer l.pool.servers.mu.Unlock()
+	s.suspect = err != nil
+	if given > 0 {
+		s.returns++
+	}
+	return err
 }
 
 // restore gives a server that has restarted the newest version.

@@ -31,7 +31,7 @@ func newSampler(all *servers, c checker) *sampler {
 	s := &sampler{checker: c, pool: p, loader: loader{
 		pool: p, proofs: proofs{servers: all}, sleep: sleepControl{p}, others: others{servers: all},
 	}}
-	p.look, p.restore, p.rouse = s.checker.look, s.loader.restore, s.loader.sleep.rouse
+	p.look, p.restore, p.rouse, p.complete = s.checker.look, s.loader.restore, s.loader.sleep.rouse, s.loader.complete
 	return s
 }
 

@@ -46,6 +46,6 @@ func sglangFlags(c *command, spec *engine.SamplerSpec) {
 	c.add(spec.Place.Beside != "", "--enable-memory-saver", "--enable-weights-cpu-backup")
 	if spec.LoRA != nil { // a batch may have the model, the policy that comes, the one that goes and the others
 		c.add(true, "--enable-lora", "--max-lora-rank", strconv.Itoa(rankToStart(spec)), "--lora-target-modules", "all",
-			"--max-loras-per-batch", strconv.Itoa(3+len(spec.Adapters)))
+			"--max-loras-per-batch", strconv.Itoa(3+len(spec.Adapters)+spec.Slots))
 	}
 }

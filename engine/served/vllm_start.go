@@ -41,7 +41,7 @@ func vllmFlags(c *command, spec *engine.SamplerSpec) {
 	c.add(s.ExpertParallel, "--enable-expert-parallel")
 	if spec.LoRA != nil {
 		c.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-		c.add(true, "--enable-lora", "--max-loras", strconv.Itoa(2+len(spec.Adapters)))
+		c.add(true, "--enable-lora", "--max-loras", strconv.Itoa(2+len(spec.Adapters)+spec.Slots))
 		c.add(true, "--max-lora-rank", strconv.Itoa(roomFor(rankToStart(spec))))
 	} else {
 		c.add(spec.Follows, "--weight-transfer-config", `{"backend": "`+filesBackend+`"}`)

@@ -16,7 +16,7 @@ import (
 )
 
 func serviceCommand() *cobra.Command {
-	var models, trainerArgs []string
+	var models, trainerArgs, samplerArgs []string
 	o := service.Options{}
 	cmd := &cobra.Command{
 		Use:   "service --dir DIR --model NAME=PATH",
@@ -48,6 +48,9 @@ func serviceCommand() *cobra.Command {
 			if o.TrainerArgs, err = service.Arguments(trainerArgs); err != nil {
 				return fmt.Errorf("--trainer-arg %w", err)
 			}
+			if o.SamplerArgs, err = service.Arguments(samplerArgs); err != nil {
+				return fmt.Errorf("--sampler-arg %w", err)
+			}
 			for _, given := range models {
 				name, path, ok := strings.Cut(given, "=")
 				if !ok {
@@ -73,6 +76,8 @@ func serviceCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&trainerArgs, "trainer-arg", nil,
 		"argument of --trainer, KEY=VALUE, such as python=PATH for torch (trinity explain torch); may be repeated")
 	cmd.Flags().StringVar(&o.Sampler, "sampler", registry.Samplers.Auto[0], "engine that samples")
+	cmd.Flags().StringArrayVar(&samplerArgs, "sampler-arg", nil,
+		"argument of --sampler, KEY=VALUE, or of its servers, such as gpu_memory_utilization=0.4 or base_urls=[URL] for vllm; may be repeated")
 	cmd.Flags().StringVar(&o.Address, "addr", "127.0.0.1:8000",
 		"address; for one that other machines can reach, clients need keys: trinity keys, or TRINITY_TOKEN")
 	cmd.Flags().IntVar(&o.MaxLen, "max-model-len", 0, "most tokens of a sequence; 0 means the model's length, at most 4096")

@@ -22,6 +22,14 @@ func openJobs(o *Options, serving func() *tinker.Server) (*finetune.Server, erro
 	if err != nil {
 		return nil, err
 	}
+	_, servers, err := samplerOf(o)
+	if err != nil {
+		return nil, err
+	}
+	sampler := o.Sampler
+	if servers != nil { // those of the service have its memory
+		sampler = registry.Samplers.Auto[0]
+	}
 	options := finetune.Options{
 		Enter: func(ctx context.Context, owner string) (finetune.Turn, error) {
 			return serving().Turns.Enter(ctx, owner)
@@ -29,7 +37,7 @@ func openJobs(o *Options, serving func() *tinker.Server) (*finetune.Server, erro
 		Asker: func(owner, name string, used func(int)) (trinity.Asker, error) {
 			return serving().Words().Asker(owner, name, used)
 		},
-		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, TrainerArgs: o.TrainerArgs, Sampler: o.Sampler,
+		Dir: filepath.Join(o.Dir, "finetune"), Alpha: o.Alpha, Trainer: o.Trainer, TrainerArgs: o.TrainerArgs, Sampler: sampler,
 		Program: self,
 		Owner:   tinker.Owner, Say: o.Say,
 		Disk: func(owner string) int64 { return serving().Turns.Disk(owner) },

@@ -34,6 +34,7 @@ type Options struct {
 	Models           []Model
 	Trainer, Sampler string // plug-ins
 	TrainerArgs      map[string]any
+	SamplerArgs      map[string]any // also of the servers that it starts or reaches
 	Address, Token   string
 	MaxLen           int // tokens of a sequence; 0 is the model's length, at most usualLength
 	Alpha            int // lora_alpha of new adapters
@@ -165,11 +166,6 @@ func handler(server *tinker.Server, jobs *finetune.Server, keep time.Duration) h
 // hosted is where the hosted service has OpenAI's API.
 const hosted = "/oai/api"
 
-// serverStarter is an engine.SamplerOpener that starts servers.
-type serverStarter interface {
-	Programs(spec engine.SamplerSpec) []engine.Program
-}
-
 // openBase opens a model: its sampler, and what its trainers share.
 func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), error) {
 	cfg, err := model.ReadConfig(m.Path)
@@ -184,13 +180,9 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	samplers, err := registry.Samplers.Build(o.Sampler)
+	samplers, servers, err := samplerOf(o)
 	if err != nil {
 		return nil, nil, err
-	}
-	if _, starts := samplers.(serverStarter); starts {
-		return nil, nil, fmt.Errorf("the sampler %s samples on servers, which trinity service does not start in this version: "+
-			"leave --sampler out, to sample in this process", o.Sampler)
 	}
 	length := o.length(cfg)
 	scored := min(length+2, cfg.MaxPositions) // a whole sequence, a token that is scored, and one that is sampled
@@ -198,17 +190,25 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	if text != nil { // the directory has a tokenizer
 		sample.Text, sample.Tokens = text.Decode, text.Encode
 	}
-	sampling, err := samplers.PlanMemory(sample)
+	places, err := placesOf(o, m)
 	if err != nil {
 		return nil, nil, err
 	}
-	place, err := placeOf(o, m)
+	maxRank := cfg.HiddenSize
+	if servers != nil {
+		maxRank, sample.MaxModelLen, sample.Say = servers.MaxRank, length, o.Say // servers score nothing, so they need no further token
+		_, trains := trainers.(trainerStarter)
+		if err := servers.on(&sample, m, places, trains); err != nil {
+			return nil, nil, err
+		}
+	}
+	sampling, err := samplers.PlanMemory(sample)
 	if err != nil {
 		return nil, nil, err
 	}
 	adapters, training, err := newAdapters(ctx, trainers, engine.TrainerSpec{
 		ModelPath: m.Path, Train: true, MicroTokens: max(microTokens, length), MaxModelLen: length + 1,
-		Place: place, Dir: filepath.Join(o.Dir, "programs", fileName(m)), Say: o.Say,
+		Place: places.trainer, Dir: filepath.Join(o.Dir, "programs", fileName(m)), Say: o.Say,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -236,7 +236,7 @@ func openBase(ctx context.Context, o *Options, m Model) (*tinker.Base, func(), e
 	}
 	b := &tinker.Base{
 		Weights: weights, Name: m.Name, Tokenizer: m.Name, Arch: cfg.Architecture, Vocab: cfg.VocabSize, MaxLen: length, MaxScored: scored,
-		MaxRank: cfg.HiddenSize, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
+		MaxRank: maxRank, OnServers: servers != nil, Sequences: sequences, EOS: cfg.EOS, MicroTokens: max(microTokens, length),
 		Open: adapters.open,
 	}
 	if text != nil { // the directory has a tokenizer

@@ -30,6 +30,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if model := os.Getenv(serverModel); model != "" {
+		fmt.Fprintln(os.Stderr, actAsServer(model))
+		os.Exit(1)
+	}
 	dir := os.Getenv(torchDir)
 	if dir == "" {
 		os.Exit(m.Run())

@@ -29,6 +29,15 @@ import (
 // template takes the place of the model's own, unless it is "".
 func run(t *testing.T, dir, template string) (address string) {
 	t.Helper()
+	model := quickstart(t, template)
+	return running(t, dir, func(o *service.Options) {
+		o.Models = []service.Model{{Name: "own/tiny", Path: model}, {Name: "other", Path: model}}
+	})
+}
+
+// quickstart returns the directory of the model of the quickstart, with random weights.
+func quickstart(t *testing.T, template string) (model string) {
+	t.Helper()
 	trainers, _ := built(t, "cpu")
 	random, err := trainers.OpenTrainer(t.Context(), engine.TrainerSpec{
 		ModelPath: "../../../examples/quickstart/model", Init: engine.InitSpec{Style: "hf", Seed: 1},
@@ -37,7 +46,7 @@ func run(t *testing.T, dir, template string) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := filepath.Join(t.TempDir(), "model")
+	model = filepath.Join(t.TempDir(), "model")
 	if err := errors.Join(os.Mkdir(model, 0o755), random.SaveModel(t.Context(), model), random.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +64,19 @@ func run(t *testing.T, dir, template string) (address string) {
 			t.Fatal(err)
 		}
 	}
+	return model
+}
+
+// running runs a service until the test ends, and returns its address.
+func running(t *testing.T, dir string, change func(*service.Options)) (address string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	said, ended := make(chan string, 100), make(chan error, 1)
 	o := service.Options{
-		Dir: dir, Models: []service.Model{{Name: "own/tiny", Path: model}, {Name: "other", Path: model}}, Trainer: "cpu", Sampler: "cpu",
-		Address: "127.0.0.1:0", MaxLen: 512, Alpha: 32, Gap: time.Minute, Keep: time.Hour, Say: func(line string) { said <- line },
+		Dir: dir, Trainer: "cpu", Sampler: "cpu", Address: "127.0.0.1:0", MaxLen: 512, Alpha: 32, Gap: time.Minute,
+		Keep: time.Hour, Say: func(line string) { said <- line },
 	}
+	change(&o)
 	go func() { ended <- service.Run(ctx, o) }()
 	t.Cleanup(func() {
 		cancel()

@@ -164,6 +164,9 @@ const ofSessions = "sessions"
 
 // saveSampler writes what a sampling session samples from, and begins that session.
 func (s *Server) saveSampler(ctx context.Context, m *model, in *tinker.SaveWeights) (any, error) {
+	if err := m.recipe.samplesOn(m.base); err != nil {
+		return nil, err
+	}
 	session, _, _ := strings.Cut(m.id, ":")
 	_, id, err := s.numbered(m.session.owner, session, "sample", in.SamplerSeqID, "sampling_session_seq_id")
 	if err != nil {

@@ -77,7 +77,19 @@ func (s *catalog) samplerFor(owner, id, baseModel, path string) (*sampler, error
 	if err != nil {
 		return nil, err
 	}
+	if err := c.samplesOn(b); err != nil {
+		return nil, err
+	}
 	return &sampler{id: id, owner: owner, base: b, adapter: b.shelf.add(c), path: path}, nil
+}
+
+// samplesOn returns an error if the sampler of a base takes no adapters like this one.
+func (m *recipe) samplesOn(b *Base) error {
+	if m.TrainUnembed && b.OnServers {
+		return bad("it has an adapter of the output head, which the servers do not take on which this service samples: " +
+			"create the model with train_unembed=False")
+	}
+	return nil
 }
 
 func (s *Server) createSampler(ctx context.Context, body []byte) (any, error) {
@@ -294,6 +306,10 @@ func (x *sampler) params(in *tinker.Sample, prompt []int32) (*trinity.SamplingPa
 		return nil, fmt.Errorf("topk_prompt_logprobs, topk_sample_logprobs: want 0 to %d", trinity.MaxTopLogprobs)
 	case slices.Contains(p.Stop, ""):
 		return nil, errors.New("sampling_params.stop has an empty text")
+	}
+	if changed := p.Changed(); changed != "" && b.OnServers {
+		return nil, fmt.Errorf("sampling_params: with %s the servers on which this service samples return log-probabilities that are not "+
+			"those of the model: leave it out", changed)
 	}
 	p.MaxTokens = min(cmp.Or(p.MaxTokens, b.MaxLen), max(1, b.MaxLen-len(prompt)))
 	return p, nil

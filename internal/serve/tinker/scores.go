@@ -66,6 +66,10 @@ func (x *sampler) scoring(in *tinker.Sample, prompt []int32, p *trinity.Sampling
 	if p.PromptDraws = in.PromptAlternatives; p.PromptDraws > 0 {
 		p.ScorePrompt, from = true, 0
 	}
+	if p.ScorePrompt && x.base.OnServers {
+		return errors.New("the servers on which this service samples give no log-probabilities of a prompt: use forward of a training " +
+			"client, or a service with --sampler cpu")
+	}
 	if p.ScorePrompt {
 		p.ScoreFrom = from
 	}

@@ -41,6 +41,7 @@ type Base struct {
 	// MicroTokens is how many tokens a trainer computes at once.
 	MicroTokens int
 	Sampler     Sampler
+	OnServers   bool             // the sampler's: it takes no adapters of the output head, and scores no prompts
 	Sequences   int              // that the sampler samples at once; 0 is usualSequences
 	Text        trinity.Renderer // of chats; nil for a base that is asked for tokens alone
 	// Constrain compiles the form that a chat asks of its replies; nil if it may not ask for one.
