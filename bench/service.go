@@ -83,6 +83,20 @@ func (s *serving) tenant() (*wire.Training, error) {
 	return s.Train(context.Background(), serviceModel, wire.LoRAConfig{Rank: s.rank})
 }
 
+// tenants makes the models of all tenants, or of one.
+func (s *serving) tenants(lone bool) (all []*wire.Training, err error) {
+	for range tenantCount {
+		m, err := s.tenant()
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, m); lone {
+			break
+		}
+	}
+	return all, nil
+}
+
 // trainStep computes both passes of data, and a step.
 func trainStep(t *wire.Training, data []wire.Datum) error {
 	ctx, rate := context.Background(), 1e-5

@@ -23,11 +23,11 @@ func newAdapters(a *assignment) (task, error) {
 		return nil, err
 	}
 	all := &adapters{serving: s, assignment: a}
-	for range tenantCount {
-		m, err := s.tenant()
-		if err != nil {
-			return nil, err
-		}
+	models, err := s.tenants(a.Lone)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range models {
 		path, err := m.Save(context.Background(), wire.SamplerWeights, "bench")
 		if err != nil {
 			return nil, err
@@ -36,9 +36,7 @@ func newAdapters(a *assignment) (task, error) {
 		if err != nil {
 			return nil, err
 		}
-		if all.samplers = append(all.samplers, from); a.Lone {
-			break
-		}
+		all.samplers = append(all.samplers, from)
 	}
 	return all, nil
 }

@@ -28,17 +28,8 @@ func newTenants(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tenants{serving: s, turns: tenantCount}
-	for range tenantCount {
-		m, err := s.tenant()
-		if err != nil {
-			return nil, err
-		}
-		if t.models = append(t.models, m); a.Lone {
-			break
-		}
-	}
-	return t, nil
+	models, err := s.tenants(a.Lone)
+	return &tenants{s, models, tenantCount}, err
 }
 
 // run returns the tokens that all of them train a second.

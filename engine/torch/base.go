@@ -12,7 +12,7 @@ import (
 )
 
 // base is a frozen model in a worker of its own, which the adapters of its tenants share. A worker that has ended is
-// replaced for the next tenant: those of before are lost with theirs.
+// replaced for the next tenant: tenants of the ended worker are lost.
 type base struct {
 	args *args
 	spec engine.TrainerSpec

@@ -19,15 +19,15 @@ func TestSharesABase(t *testing.T) {
 	trinitytest.Base(t, p, spec)
 }
 
-// cancelling is a loss in which its caller gives up.
-type cancelling struct {
+// meanwhile is a loss during which something happens, while the graph is held.
+type meanwhile struct {
 	mixed
-	cancel func()
+	happens func()
 }
 
-func (c cancelling) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
-	c.cancel()
-	return c.mixed.Loss(b, now)
+func (m meanwhile) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	m.happens()
+	return m.mixed.Loss(b, now)
 }
 
 // A tenant that gives up harms no other, and a worker that has ended is replaced for new tenants.
@@ -47,7 +47,7 @@ func TestTenantsOutliveOneAnother(t *testing.T) {
 	}
 	first, second := tenant(), tenant()
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := first.ForwardBackward(ctx, randomBatch(64), cancelling{cancel: cancel}); err != nil {
+	if _, err := first.ForwardBackward(ctx, randomBatch(64), meanwhile{happens: cancel}); err != nil {
 		t.Errorf("a caller that gave up: %v", err)
 	}
 	want, err := second.Forward(t.Context(), randomBatch(64), trinity.Streams{})

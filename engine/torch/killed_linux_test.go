@@ -62,17 +62,6 @@ func TestKilledRank(t *testing.T) {
 	}
 }
 
-// stopping is a loss during which a rank is stopped, while the graph is held.
-type stopping struct {
-	mixed
-	stop func()
-}
-
-func (s stopping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
-	s.stop()
-	return s.mixed.Loss(b, now)
-}
-
 // A rank that stands still is named when the time for a request is over, with the request and its
 // micro-batch.
 func TestStoppedRank(t *testing.T) {
@@ -88,7 +77,7 @@ func TestStoppedRank(t *testing.T) {
 			stop := func() {}
 			for range 2 {
 				p.worker.timeout = 8 * time.Second
-				_, err := e.ForwardBackward(t.Context(), randomBatch(64), stopping{stop: stop})
+				_, err := e.ForwardBackward(t.Context(), randomBatch(64), meanwhile{happens: stop})
 				if stop = func() { _ = syscall.Kill(rankProcess(t, p.worker, rank), syscall.SIGSTOP) }; err == nil {
 					continue
 				}

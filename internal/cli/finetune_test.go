@@ -98,7 +98,7 @@ func (s *trainingService) until(t *testing.T, id, status string, step float64) m
 	return nil
 }
 
-// A job that is paused, resumed and killed with its service ends with the bytes of one that nobody has disturbed.
+// A job that is paused, resumed and killed with its service ends with the same bytes as an undisturbed one.
 func TestFineTuningJobsGoOn(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no signals to send to a process")

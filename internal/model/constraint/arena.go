@@ -133,8 +133,16 @@ func (g *arena) push(n node) int32 {
 	return int32(len(g.nodes) - 1)
 }
 
-// internList returns the number of an alternative or an intersection of sorted nodes.
-func (g *arena) internList(k kind, list []int32) int32 {
+// join returns the number of an alternative or an intersection. neutral is the part that changes
+// nothing, and absorbing the one with which the whole is absorbing.
+func (g *arena) join(k kind, neutral, absorbing int32, parts []int32) int32 {
+	list := flat(g.nodes, k, neutral, absorbing, parts)
+	switch len(list) {
+	case 0:
+		return neutral
+	case 1:
+		return list[0]
+	}
 	g.key = append(g.key[:0], byte(k))
 	for _, id := range list {
 		g.key = binary.LittleEndian.AppendUint32(g.key, uint32(id))
@@ -156,6 +164,24 @@ func (g *arena) internList(k kind, list []int32) int32 {
 		g.lists[string(g.key)] = id
 	}
 	return id
+}
+
+// flat returns the parts of a join, sorted and each once. Those of a part of the same kind take its place.
+func flat(nodes []node, k kind, neutral, absorbing int32, parts []int32) []int32 {
+	list := make([]int32, 0, len(parts))
+	for _, p := range parts {
+		switch n := &nodes[p]; {
+		case p == absorbing:
+			return []int32{absorbing}
+		case p == neutral:
+		case n.kind == k:
+			list = append(list, n.list...)
+		default:
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // set matches one byte of a set.
@@ -226,28 +252,7 @@ func (g *arena) seq(parts ...int32) int32 {
 }
 
 // alt matches what one of the parts matches.
-func (g *arena) alt(parts ...int32) int32 {
-	list := make([]int32, 0, len(parts))
-	for _, p := range parts {
-		switch n := &g.nodes[p]; {
-		case p == all:
-			return all
-		case p == none:
-		case n.kind == kindAlt:
-			list = append(list, n.list...)
-		default:
-			list = append(list, p)
-		}
-	}
-	slices.Sort(list)
-	switch list = slices.Compact(list); len(list) {
-	case 0:
-		return none
-	case 1:
-		return list[0]
-	}
-	return g.internList(kindAlt, list)
-}
+func (g *arena) alt(parts ...int32) int32 { return g.join(kindAlt, none, all, parts) }
 
 // factored returns what matches the same as a list of many alternatives of a few bytes, with one alternative
 // for the first bytes that the same bytes may follow. Derivatives of a class of letters then cost less.
@@ -280,28 +285,7 @@ func (g *arena) factored(id int32) int32 {
 func (g *arena) option(a int32) int32 { return g.alt(a, empty) }
 
 // and matches what all parts match.
-func (g *arena) and(parts ...int32) int32 {
-	list := make([]int32, 0, len(parts))
-	for _, p := range parts {
-		switch n := &g.nodes[p]; {
-		case p == none:
-			return none
-		case p == all:
-		case n.kind == kindAnd:
-			list = append(list, n.list...)
-		default:
-			list = append(list, p)
-		}
-	}
-	slices.Sort(list)
-	switch list = slices.Compact(list); len(list) {
-	case 0:
-		return all
-	case 1:
-		return list[0]
-	}
-	return g.internList(kindAnd, list)
-}
+func (g *arena) and(parts ...int32) int32 { return g.join(kindAnd, all, none, parts) }
 
 // not matches what a does not match.
 func (g *arena) not(a int32) int32 {

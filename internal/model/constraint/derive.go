@@ -2,7 +2,7 @@ package constraint
 
 import "slices"
 
-// unknown is a derivative that nobody has asked for.
+// unknown stands for a derivative that was not computed yet.
 const unknown int32 = -1
 
 // maxRows bounds the table of derivatives, of 1 KiB a row.

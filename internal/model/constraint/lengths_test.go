@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Of all short texts of two letters, a form takes those that fit the pattern and the length, and what it
-// takes a part of can be gone on with.
+// Of all short texts of two letters, a form takes those that fit the pattern and the length. It takes the
+// beginning of a text only if some text with that beginning fits.
 func TestLengthsBesidePatterns(t *testing.T) {
 	var all []string
 	for now := []string{""}; len(now[0]) <= 7; {

@@ -84,7 +84,7 @@ func (b *builder) patternOf(pattern string, dialect dialect) ([]branch, error) {
 	return b.branches(fromECMA(pattern), &regex{b: b, chars: chars, dialect: dialect})
 }
 
-// found matches the contents of strings of which a branch matches a part.
+// found matches the contents of strings that contain a match of a branch.
 func (b *builder) found(branches []branch, dialect dialect) int32 {
 	out, any := none, b.rep(b.exact, 0, unlimited)
 	if dialect == wide {

@@ -210,8 +210,8 @@ func (c *Learner) saveState(ctx context.Context, at trainer.Progress, last, with
 	})
 }
 
-// forgetter is an engine whose states lie elsewhere in part. Forget frees what is there of a state that SaveState has written to a
-// directory, which will be removed.
+// forgetter is an engine that keeps a part of its states outside of their directories, at a service, say. Forget frees that
+// part of the state in a directory, which will be removed.
 type forgetter interface {
 	Forget(ctx context.Context, dir string) error
 }

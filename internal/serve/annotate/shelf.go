@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/dataset"
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // Shelf opens books for a server that has several. All data of a book stay in memory, so it refuses data
@@ -75,19 +74,9 @@ func (s Shelf) book(ctx context.Context, q Questions, dir string) (*Book, error)
 }
 
 // sizeOf returns the bytes of the files at a path; 0 for a database.
-func sizeOf(path string) (size int64, err error) {
+func sizeOf(path string) (int64, error) {
 	if dburl.IsURL(path) {
 		return 0, nil
 	}
-	err = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil {
-			size += info.Size()
-		}
-		return err
-	})
-	return size, err
+	return durable.Size(path)
 }

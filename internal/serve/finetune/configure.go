@@ -204,8 +204,8 @@ func escaped(value any) any {
 // judges returns the models of this service that a grader asks.
 func (o *Options) judges(object any) (all []map[string]any) {
 	for _, name := range modelsOf(object) {
-		if i := slices.IndexFunc(o.Bases, func(b Base) bool { return b.Name == name }); i >= 0 {
-			all = append(all, map[string]any{"name": name, "model_path": o.Bases[i].Path, "max_model_len": o.Bases[i].MaxLen})
+		if b, err := o.baseOf(name); err == nil {
+			all = append(all, map[string]any{"name": name, "model_path": b.Path, "max_model_len": b.MaxLen})
 		}
 	}
 	return all

@@ -41,6 +41,11 @@ func (g graders) check(text json.RawMessage, param string) (map[string]any, erro
 	return object, nil
 }
 
+// noModel returns what is wrong with a grader that asks a model that is not here. param is its place in the request.
+func (g graders) noModel(param, name string) error {
+	return openai.Bad(param, "the grader asks the model %.80q, which this service does not have: want one of %s", name, g.names())
+}
+
 // itemOf returns what checks that a row has what a grader reads of it.
 func (g graders) itemOf(grader json.RawMessage) (func(map[string]any) error, error) {
 	var object map[string]any
@@ -161,8 +166,7 @@ func (g graders) run(owner string, r *http.Request, body []byte) (any, error) {
 	host, asked := &askerHost{graders: g, owner: owner, used: map[string]int64{}}, modelsOf(object)
 	for _, name := range asked {
 		if _, err := host.Asker(name); err != nil {
-			return nil, openai.Bad("grader", "the grader asks the model %.80q, which this service does not have: want one of %s", name,
-				g.names())
+			return nil, g.noModel("grader", name)
 		}
 	}
 	scorer, err := g.build(object)

@@ -38,7 +38,7 @@ type job struct {
 	Key     string       `json:"idempotency_key,omitempty"`
 	Order   []byte       `json:"order_sha256,omitempty"`
 	dir     string
-	from    string // the adapter that a new job goes on training, "" for none
+	from    string // directory of the adapter that a new job begins with; "" if it makes one
 	copies  int64  // bytes that a new job copies
 	running *child // nil if no process runs
 }
@@ -160,26 +160,14 @@ func (s *Server) fits(owner string, more int64) error {
 	s.mu.Unlock()
 	used := s.files.used(owner) + more
 	for _, dir := range dirs {
-		used += sizeOf(dir)
+		size, _ := durable.Size(dir) // one that is gone has none
+		used += size
 	}
 	if used > limit {
 		return &openai.Problem{Status: http.StatusForbidden, Code: "quota", Message: fmt.Sprintf(
 			"files and jobs of the key %s would take %.3f GiB, and it may have %.3f: delete files or models", owner, gib(used), gib(limit))}
 	}
 	return nil
-}
-
-// sizeOf returns the bytes of the files in a directory. Files may go while it counts.
-func sizeOf(dir string) (sum int64) {
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				sum += info.Size()
-			}
-		}
-		return nil
-	})
-	return sum
 }
 
 func gib(n int64) float64 { return float64(n) / (1 << 30) }
@@ -297,7 +285,9 @@ func (s *Server) newJob(owner string, o *wire.Order) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.Base, j.from, j.copies = base.Name, adapter, sizeOf(adapter)
+	if j.Base, j.from = base.Name, adapter; adapter != "" {
+		j.copies, _ = durable.Size(adapter) // an adapter that is gone is missed when it is copied
+	}
 	for _, file := range j.data() {
 		f, err := s.files.of(owner, file.id)
 		if err != nil {
@@ -364,9 +354,8 @@ func (s *Server) setMethod(j *job, o *wire.Order) error {
 		return err
 	}
 	for _, name := range modelsOf(object) {
-		if !slices.ContainsFunc(s.opts.Bases, func(b Base) bool { return b.Name == name }) {
-			return openai.Bad(at+".grader", "the grader asks the model %.80q, which this service does not have: want one of %s", name,
-				s.opts.names())
+		if _, err := s.opts.baseOf(name); err != nil {
+			return s.graders.noModel(at+".grader", name)
 		}
 	}
 	return nil

@@ -99,19 +99,17 @@ func readRow(line []byte) (*row, error) {
 		return nil, errors.New("the text is not UTF-8")
 	}
 	r := &row{}
-	err := json.Unmarshal(line, &r.keys)
-	if err == nil {
-		err = json.Unmarshal(line, &r.all)
-	}
-	if err != nil || r.keys == nil {
+	if err := json.Unmarshal(line, &r.all); err != nil || r.all == nil {
 		return nil, fmt.Errorf("want a JSON object, got %.60q: %w", line, cmp.Or(err, errors.New("null")))
 	}
-	return r, distinct(line)
+	var err error
+	r.keys, err = members(line)
+	return r, err
 }
 
-// distinct returns an error if an object has a key twice: programs differ in which one they read.
-func distinct(object []byte) error {
-	d, seen := json.NewDecoder(bytes.NewReader(object)), map[string]bool{}
+// members returns the members of an object. It is an error if a key is there twice: programs differ in which one they read.
+func members(object []byte) (map[string]json.RawMessage, error) {
+	d, all := json.NewDecoder(bytes.NewReader(object)), map[string]json.RawMessage{}
 	_, err := d.Token() // the brace
 	for err == nil && d.More() {
 		var key json.Token
@@ -119,13 +117,14 @@ func distinct(object []byte) error {
 			break
 		}
 		name, _ := key.(string)
-		if seen[name] {
-			return fmt.Errorf("%.80q: the key is there twice", name)
+		if _, twice := all[name]; twice {
+			return nil, fmt.Errorf("%.80q: the key is there twice", name)
 		}
-		seen[name] = true
-		err = d.Decode(&json.RawMessage{})
+		var value json.RawMessage
+		err = d.Decode(&value)
+		all[name] = value
 	}
-	return err
+	return all, err
 }
 
 // only returns an error if there are other keys than these.

@@ -24,7 +24,7 @@ func newAccount(perHour func(key string) int64) *account {
 	return &account{now: time.Now, after: after, perHour: perHour, budgets: map[string]*budget{}, used: map[string]map[work]int64{}}
 }
 
-// budget is what is left of a key's tokens of an hour. It fills steadily.
+// budget is how many tokens a key may still use in this hour. It fills steadily.
 type budget struct {
 	left float64
 	at   time.Time

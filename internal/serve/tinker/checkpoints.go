@@ -97,7 +97,7 @@ func (s *store) write(ctx context.Context, m *model, p tinker.Path, f facts, seq
 				return err
 			}
 		}
-		size, err := sizeOf(temp)
+		size, err := durable.Size(temp)
 		if err != nil {
 			return err
 		}

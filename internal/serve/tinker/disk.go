@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // disk counts the bytes that keys have on the disk: checkpoints, and the journals of models.
@@ -93,7 +94,7 @@ func DiskUsed(dir string) map[string]int64 {
 			continue // it has ended
 		}
 		for _, model := range within(session, trainPrefix) {
-			size, _ := sizeOf(model) // what goes meanwhile does not count
+			size, _ := durable.Size(model) // what goes meanwhile does not count
 			used[kept.Owner] += size
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -75,21 +74,6 @@ func (c *checkpoint) describe(dir string) error {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(dir, madeName), data)
-}
-
-// sizeOf returns the bytes of the files in a directory.
-func sizeOf(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			sum += info.Size()
-		}
-		return err
-	})
-	return sum, err
 }
 
 // listed returns the checkpoint as lists have it.

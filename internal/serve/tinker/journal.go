@@ -130,7 +130,7 @@ func openJournal(dir string) (*journal, error) {
 
 // measure counts the bytes on the disk anew.
 func (j *journal) measure() {
-	if size, err := sizeOf(j.dir); err == nil {
+	if size, err := durable.Size(j.dir); err == nil {
 		j.size.Store(size)
 	}
 }
@@ -335,7 +335,7 @@ func (m *model) forgetResults(s *Server) (fetched []int32) {
 // stay as long as they do.
 func (m *model) moveResults(before int64) error {
 	j := m.journal
-	size, err := sizeOf(j.log.Dir())
+	size, err := durable.Size(j.log.Dir())
 	if err != nil || size < j.longest+2*j.moved {
 		return err
 	}
