@@ -133,8 +133,8 @@ func TestServerIsKilledInADelivery(t *testing.T) {
 	packages := vllmPackage(t)
 	for _, point := range points {
 		k := &killer{pids: filepath.Join(t.TempDir(), "pids")}
-		env := fmt.Sprintf("explorer.rollout_model.engine_args={python: %s, env: {PYTHONPATH: %s, %s: %s, %s: %s}}",
-			python, packages, childProject, s.p.dir, childServerPids, k.pids)
+		env := fmt.Sprintf("explorer.rollout_model.engine_args={python: %s, env: {PYTHONPATH: %s, TMPDIR: %s, %s: %s, %s: %s}}",
+			python, packages, t.TempDir(), childProject, s.p.dir, childServerPids, k.pids)
 		rules := fmt.Sprintf("%s=trace@3; %[1]s=sleep@3", point) // the kill comes before the run goes on
 		run := s.p.startAs(t, func(c *exec.Cmd) { c.Stderr = k }, []string{failpoint.Variable + "=" + rules}, append(s.settings(s.p), env)...)
 		if err := <-run.done; err != nil {
