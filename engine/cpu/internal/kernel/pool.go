@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,8 +22,9 @@ const (
 )
 
 // Pool runs tasks on a fixed number of goroutines, including the caller. Any number of goroutines
-// may call [Pool.Run] at once, also from inside a task: each caller works on its own tasks, and
-// idle workers help callers that have tasks left. A nil *Pool runs everything on the caller.
+// may call [Pool.Run] and [Pool.Sweep] at once, also from inside a task: each caller works on its own
+// tasks, and idle workers help callers that have tasks left. A nil *Pool runs everything on the
+// caller.
 type Pool struct {
 	size    int
 	waiting atomic.Int32 // jobs that workers may join
@@ -38,22 +38,33 @@ type Pool struct {
 	free    sync.Pool
 }
 
-// job is one Run of tasks [0, n). Later Runs reuse its memory; each Run is a round.
+// job is one Run or Sweep. Later ones reuse its memory; each is a round.
 //
 // A caller waits only for workers that have taken a task. A worker that loses its core before that
 // may continue rounds later: it then finds that its round is over, and touches nothing else.
 type job struct {
-	state    atomic.Uint64 // round<<32 | tasks that no goroutine has taken yet
-	run      func(task int)
-	n        uint32        // run and n do not change while a task of the round is unfinished
-	pending  atomic.Int64  // unfinished tasks, plus one for the caller
-	finished chan struct{} // receives when the last task ends after the caller parked
+	round    uint64        // of the caller's ticket
+	work                   // does not change while a task of the round is unfinished
+	spans    []span        // by worker; the caller is worker 0
+	pending  atomic.Int64  // unfinished units, plus one for the caller
+	finished chan struct{} // receives when the last unit ends after the caller parked
+}
+
+// work is what a round does.
+type work struct {
+	each  func(task int)     // of Run
+	some  func(from, to int) // of Sweep
+	tasks int
+	grain int // tasks in a unit of a span
+	most  int // units that a worker takes at a time
 }
 
 // ticket lets a worker into one round of a job.
 type ticket struct {
 	job   *job
 	round uint64
+	spans int // 1 if all workers take from the first span, else one for each worker
+	most  int // units that a worker takes at a time
 }
 
 // NewPool starts a pool of size goroutines, counting all callers as one. Size 0 means the number of
@@ -65,14 +76,18 @@ func NewPool(size int) *Pool {
 	settle()
 	p := &Pool{size: size}
 	p.wake.L = &p.mu
-	p.free.New = func() any { return &job{finished: make(chan struct{}, 1)} }
-	for range size - 1 {
-		go p.work()
+	p.free.New = func() any { return newJob(size) }
+	for worker := 1; worker < size; worker++ {
+		go p.work(worker)
 	}
 	return p
 }
 
-// Size returns the number of goroutines that work on one Run.
+func newJob(workers int) *job {
+	return &job{spans: make([]span, workers), finished: make(chan struct{}, 1)}
+}
+
+// Size returns the number of goroutines that work on one Run or Sweep.
 func (p *Pool) Size() int {
 	if p == nil {
 		return 1
@@ -80,7 +95,7 @@ func (p *Pool) Size() int {
 	return p.size
 }
 
-// Close ends the workers. Afterwards Run still works, on the caller alone.
+// Close ends the workers. Afterwards Run and Sweep still work, on the caller alone.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -97,23 +112,48 @@ func (p *Pool) Run(tasks int, run func(task int)) {
 		}
 		return
 	}
+	p.share(1, work{each: run, tasks: tasks, most: 1})
+}
+
+// Sweep calls run on ranges of at most so many tasks, in parallel, until all of [0, tasks) have run
+// once. It is for tasks that read memory side by side: each worker goes through a stretch of them in
+// increasing order, the same one in each Sweep of as many tasks, so that what it prefetches behind a
+// range is the beginning of its next one. A worker whose stretch has ended takes over the second half
+// of what another one has left. Sweep returns when all calls have returned.
+func (p *Pool) Sweep(tasks, most int, run func(from, to int)) {
+	if p.Size() == 1 || tasks <= most {
+		for from := 0; from < tasks; from += most {
+			run(from, min(tasks, from+most))
+		}
+		return
+	}
+	p.share(p.Size(), work{some: run, tasks: tasks, most: most})
+}
+
+// share hands out work from so many spans.
+func (p *Pool) share(spans int, w work) {
 	j := p.free.Get().(*job)
-	t := j.open(tasks, run)
+	t := j.open(spans, w)
 	p.post(t)
-	t.work()
+	t.run(0)
 	p.retract(t)
 	p.wait(j)
-	j.run = nil
+	j.work = work{}
 	p.free.Put(j)
 }
 
 // open begins a round.
-func (j *job) open(tasks int, run func(task int)) ticket {
-	j.run, j.n = run, uint32(tasks)
-	j.pending.Store(int64(tasks) + 1)
-	round := j.state.Load()>>32 + 1
-	j.state.Store(round<<32 | uint64(tasks))
-	return ticket{j, round & math.MaxUint32}
+func (j *job) open(spans int, w work) ticket {
+	w.grain = (w.tasks + mostUnits - 1) / mostUnits
+	units := (w.tasks + w.grain - 1) / w.grain
+	w.most = max(1, w.most/w.grain)
+	j.work = w
+	j.pending.Store(int64(units) + 1)
+	j.round = (j.round + 1) % rounds
+	for i := range spans {
+		j.spans[i].set(j.round, (units*i+spans-1)/spans, (units*(i+1)+spans-1)/spans)
+	}
+	return ticket{j, j.round, spans, w.most}
 }
 
 // post offers a round to the workers.
@@ -121,7 +161,7 @@ func (p *Pool) post(t ticket) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, t)
 	p.waiting.Add(1)
-	wake := min(p.parked, int(t.job.n)-1)
+	wake := min(p.parked, (t.job.tasks-1)/t.job.most)
 	p.mu.Unlock()
 	for range wake {
 		p.wake.Signal()
@@ -137,25 +177,6 @@ func (p *Pool) retract(t ticket) {
 			p.jobs = append(p.jobs[:i], p.jobs[i+1:]...)
 			p.waiting.Add(-1)
 			return
-		}
-	}
-}
-
-// work takes tasks of the round until none is left.
-func (t ticket) work() {
-	j := t.job
-	for {
-		state := j.state.Load()
-		left := uint32(state)
-		if state>>32 != t.round || left == 0 {
-			return
-		}
-		if !j.state.CompareAndSwap(state, state-1) {
-			continue
-		}
-		j.run(int(j.n - left))
-		if j.pending.Add(-1) == 0 {
-			j.finished <- struct{}{}
 		}
 	}
 }
@@ -186,13 +207,13 @@ func (p *Pool) wait(j *job) {
 }
 
 // work is the loop of one worker.
-func (p *Pool) work() {
+func (p *Pool) work(worker int) {
 	for {
 		t, ok := p.join()
 		if !ok {
 			return
 		}
-		t.work()
+		t.run(worker)
 		p.retract(t)
 	}
 }
@@ -227,11 +248,5 @@ func (p *Pool) runRows(rows, cost int, run func(from, to int)) {
 	if tasks := 4 * p.Size(); rows > tasks*step {
 		step = (rows + tasks - 1) / tasks
 	}
-	if rows <= step {
-		run(0, rows)
-		return
-	}
-	p.Run((rows+step-1)/step, func(task int) {
-		run(task*step, min(rows, (task+1)*step))
-	})
+	p.Sweep(rows, step, run)
 }

@@ -106,9 +106,8 @@ func TestBorrowReuses(t *testing.T) {
 // A worker has joined and loses its core before it has a task. It delays nobody, and does no harm
 // when it comes back in a later round of the same job.
 func TestPoolDoesNotWaitForIdlers(t *testing.T) {
-	pool := &Pool{size: 2} // its only worker is this test
-	pool.wake.L = &pool.mu
-	j := &job{finished: make(chan struct{}, 1)}
+	pool := idle(2)
+	j := newJob(pool.size)
 	pool.free.New = func() any { return j }
 	var late ticket
 	ran := 0
@@ -122,9 +121,9 @@ func TestPoolDoesNotWaitForIdlers(t *testing.T) {
 		t.Fatalf("%d of 3 tasks ran; joined %v", ran, late)
 	}
 	counts := make([]int, 4)
-	next := j.open(4, func(i int) { counts[i]++ })
-	late.work()
-	next.work()
+	next := j.open(1, work{each: func(i int) { counts[i]++ }, tasks: 4, most: 1})
+	late.run(1)
+	next.run(0)
 	(&Pool{}).wait(j)
 	for i, n := range counts {
 		if n != 1 {
@@ -163,9 +162,12 @@ func TestPoolUnderForeignLoad(t *testing.T) {
 func TestPoolAllocatesNothing(t *testing.T) {
 	pool := NewPool(3)
 	defer pool.Close()
-	task := func(int) {}
-	if n := testing.AllocsPerRun(200, func() { pool.Run(16, task) }); n >= 1 {
+	each, some := func(int) {}, func(int, int) {}
+	if n := testing.AllocsPerRun(200, func() { pool.Run(16, each) }); n >= 1 {
 		t.Errorf("a run allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(200, func() { pool.Sweep(16, 1, some) }); n >= 1 {
+		t.Errorf("a sweep allocates %v times", n)
 	}
 }
 
