@@ -54,15 +54,13 @@ func (ks *kernels) packGroups(dst, src []float32, ld, rows, k int) {
 	}
 }
 
-// packPanel packs panel j of op(b) [k, n], rows [k0, k0+kc) of it.
-func (ks *kernels) packPanel(dst []float32, b Matrix, j, k0, kc int) {
-	cols := min(lanes, b.Cols-j*lanes)
-	if kc == 0 {
+// packPanels packs panels [from, to) of op(b), rows [k0, k0+kc) of it.
+func (ks *kernels) packPanels(dst []float32, b Matrix, from, to, k0, kc int) {
+	if !b.trans {
+		ks.packRows(dst, b.Data[min(k0*b.Stride+from*lanes, len(b.Data)):], b.Stride, min(to*lanes, b.Cols)-from*lanes, kc, kc*lanes)
 		return
 	}
-	if b.trans {
-		ks.packTransposed(dst, b.Data[j*lanes*b.Stride+k0:], b.Stride, cols, kc)
-		return
+	for j := from; j < to && kc > 0; j++ {
+		ks.packTransposed(dst[(j-from)*kc*lanes:], b.Data[j*lanes*b.Stride+k0:], b.Stride, min(lanes, b.Cols-j*lanes), kc)
 	}
-	ks.packRows(dst, b.Data[k0*b.Stride+j*lanes:], b.Stride, cols, kc, kc*lanes)
 }
