@@ -20,10 +20,12 @@ func (a Attention) Paged(pool *Pool, out, q Matrix, kv *KVPages, plan *Reading) 
 	}
 	ks := current()
 	// The heads of a token lie side by side in memory, so one core reads them all.
-	pool.Sweep(len(plan.groups)*a.KVHeads, func(task int) {
-		g := plan.groups[task/a.KVHeads]
-		d := decoder{Attention: a, ks: ks, pool: pool, kv: kv, views: plan.views[g.from:g.to], common: g.pages, head: task % a.KVHeads}
-		d.run(out.RowRange(g.from, g.to), q.RowRange(g.from, g.to))
+	pool.Sweep(len(plan.groups)*a.KVHeads, 1, func(from, to int) {
+		for task := from; task < to; task++ {
+			g := plan.groups[task/a.KVHeads]
+			d := decoder{Attention: a, ks: ks, pool: pool, kv: kv, views: plan.views[g.from:g.to], common: g.pages, head: task % a.KVHeads}
+			d.run(out.RowRange(g.from, g.to), q.RowRange(g.from, g.to))
+		}
 	})
 }
 

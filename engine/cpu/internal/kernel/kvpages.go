@@ -58,12 +58,11 @@ func (p *KVPages) Store(pool *Pool, k, v Matrix, slots []int32) {
 			panic(fmt.Sprintf("kernel: %s: row %d goes to slot %d of %d pages", what, i, slot, p.pages))
 		}
 	}
-	ks, step := current(), 8
+	ks, step := current(), 2
 	if len(slots) >= 128 {
 		step = 64
 	}
-	pool.Run((len(slots)+step-1)/step, func(task int) {
-		from, to := task*step, min(len(slots), (task+1)*step)
+	pool.Sweep(len(slots), step, func(from, to int) { // a core stores about the rows that it reads in Paged
 		for i := from; i < to; {
 			if whole := wholePage(slots[i:to]); whole {
 				p.storeKeyPage(ks, k.RowRange(i, i+PageTokens), slots[i]/PageTokens)

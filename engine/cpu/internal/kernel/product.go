@@ -124,11 +124,16 @@ func (ks *kernels) productAhead(c operandC, a operandA, b operandB, m, n, k int,
 	if m*k <= residentA {
 		for j := 0; j < n; {
 			cols := ks.groupColumns(a, m, n-j)
-			for k0 := 0; k0 < k; k0 += step {
-				block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
+			for k0, kc := 0, 0; k0 < k; k0 += kc {
+				if kc = min(step, k-k0); m <= ks.rows {
+					kc = untilTurn(k-k0, kc, streamAhead/b.ks)
+				}
+				block := ks.block(c, a, b, k0, kc, accumulate)
 				block.ahead = ahead
-				if block.next = block.kc * b.ks; k0+step >= k {
+				if block.next = kc * b.ks; k0+kc == k {
 					block.next = cols/lanes*b.panel - k0*b.ks
+				} else if m <= ks.rows {
+					block.next = streamAhead
 				}
 				block.panels(j, cols, m)
 			}
@@ -140,11 +145,22 @@ func (ks *kernels) productAhead(c operandC, a operandA, b operandB, m, n, k int,
 		block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
 		for j := 0; j < n; {
 			cols := ks.groupColumns(a, m, n-j)
-			block.next = cols / lanes * b.panel
+			if block.next = cols / lanes * b.panel; m <= ks.rows {
+				block.next = streamAhead
+			}
 			block.panels(j, cols, m)
 			j += cols
 		}
 	}
+}
+
+// untilTurn returns the length of the next run through panels of which so many k are left. It stops
+// before the last ones, whose tile call prefetches the beginning of the next panels.
+func untilTurn(left, most, ahead int) int {
+	if left <= most && left > 2*ahead {
+		return left - ahead
+	}
+	return most
 }
 
 // groupColumns returns the number of columns, out of left, that the tiles of m rows take at a time:
@@ -171,7 +187,7 @@ type kStep struct {
 	b          operandB
 	kc         int
 	accumulate int
-	next       int // distance from this block of B to the next one needed, in bytes
+	next       int // distance from this block of B to what it prefetches, in bytes
 	ahead      *rowsAhead
 }
 
@@ -216,10 +232,8 @@ func (s *kStep) panels(j, cols, m int) {
 	wide := bits.TrailingZeros(uint(cols / lanes))
 	b := unsafe.Add(s.b.p, j/lanes*s.b.panel)
 	c := unsafe.Pointer(unsafe.SliceData(s.c.p[j:]))
-	ahead, step := streamAhead, s.b.ks
-	if m > s.ks.rows { // the tiles share this block, so together they prefetch the next one
-		ahead, step = s.next, s.b.ks/((m+s.ks.rows-1)/s.ks.rows)
-	}
+	// Tiles that share this block prefetch the next one together.
+	ahead, step := s.next, s.b.ks/((m+s.ks.rows-1)/s.ks.rows)
 	for i := 0; i < m; {
 		rows, groups := s.ks.tilesFrom(s.a, i, m)
 		from, by := ahead, step

@@ -36,7 +36,7 @@ func (ks *kernels) rangedProduct(pool *Pool, c, a, b Matrix, accumulate bool) {
 		kc := min(depth, k-k0)
 		cut := cutRanges(panels, kc, blocks, pool.Size())
 		shelf := shelf{pool: pool, floats: cut.widest * lanes * kc}
-		pool.Sweep(cut.ranges*blocks, func(t int) {
+		pool.Sweep(cut.ranges*blocks, 1, func(t, _ int) {
 			r, i := t/blocks, t%blocks*rows
 			from, to := cut.panels(r)
 			p := shelf.take(r)
