@@ -39,7 +39,7 @@ func TestStretches(t *testing.T) {
 		for _, m := range []int{1, 4, 8, 32, 96} {
 			for _, panels := range []int{1, 4, 36, 60, 61, 192, 3072} {
 				const k = 576
-				unit, most := (&Pool{size: cores}).cutStretch(m, panels, k)
+				unit, most := cutStretch(cores, m, panels, k)
 				units := (panels + unit - 1) / unit
 				if longest := (units + cores - 1) / cores * unit; longest > (panels+cores-1)/cores+1 {
 					t.Errorf("%d cores, %d rows, %d panels: one core has %d", cores, m, panels, longest)

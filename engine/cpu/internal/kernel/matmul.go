@@ -155,8 +155,11 @@ func (p *Pool) split(m, n, k int, packs bool, run func(i, rows, j, panels int)) 
 	}
 	rows, width := p.cut(m, panels, k, packs)
 	blocks, ranges := (m+rows-1)/rows, (panels+width-1)/width
-	if blocks == 1 && !packs {
-		p.sweepPanels(m, panels, k, func(j, panels int) { run(0, m, j, panels) })
+	if blocks == 1 && !packs { // nothing of B is used twice, so each core reads its own stretch of memory
+		unit, most := cutStretch(p.Size(), m, panels, k)
+		p.Sweep((panels+unit-1)/unit, most, func(from, to int) {
+			run(0, m, from*unit, min(panels, to*unit)-from*unit)
+		})
 		return
 	}
 	p.Run(blocks*ranges, func(t int) {
@@ -165,20 +168,11 @@ func (p *Pool) split(m, n, k int, packs bool, run func(i, rows, j, panels int)) 
 	})
 }
 
-// sweepPanels runs a product with one block of rows. Nothing of its right operand is used twice, so
-// each core reads its own stretch of memory.
-func (p *Pool) sweepPanels(m, panels, k int, run func(j, panels int)) {
-	unit, most := p.cutStretch(m, panels, k)
-	p.Sweep((panels+unit-1)/unit, most, func(from, to int) {
-		run(from*unit, min(panels, to*unit)-from*unit)
-	})
-}
-
 // cutStretch returns the panels of a unit, and the units that a core takes at a time: those of the
 // widest tile, and enough to be worth taking.
-func (p *Pool) cutStretch(m, panels, k int) (unit, most int) {
+func cutStretch(cores, m, panels, k int) (unit, most int) {
 	// An odd panel needs a narrower tile, at 6/7 of the speed. Pairs leave a core idle if they are few.
-	unit, cores := 2, p.Size()
+	unit = 2
 	if pairs := (panels + 1) / 2; 7*((panels+cores-1)/cores) < 6*2*((pairs+cores-1)/cores) {
 		unit = 1
 	}

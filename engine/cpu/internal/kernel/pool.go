@@ -76,15 +76,15 @@ func NewPool(size int) *Pool {
 	settle()
 	p := &Pool{size: size}
 	p.wake.L = &p.mu
-	p.free.New = func() any { return p.newJob() }
+	p.free.New = func() any { return newJob(size) }
 	for worker := 1; worker < size; worker++ {
 		go p.work(worker)
 	}
 	return p
 }
 
-func (p *Pool) newJob() *job {
-	return &job{spans: make([]span, p.size), finished: make(chan struct{}, 1)}
+func newJob(workers int) *job {
+	return &job{spans: make([]span, workers), finished: make(chan struct{}, 1)}
 }
 
 // Size returns the number of goroutines that work on one Run or Sweep.

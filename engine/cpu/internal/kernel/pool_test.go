@@ -107,7 +107,7 @@ func TestBorrowReuses(t *testing.T) {
 // when it comes back in a later round of the same job.
 func TestPoolDoesNotWaitForIdlers(t *testing.T) {
 	pool := idle(2)
-	j := pool.newJob()
+	j := newJob(pool.size)
 	pool.free.New = func() any { return j }
 	var late ticket
 	ran := 0

@@ -12,7 +12,7 @@ import (
 func idle(size int) *Pool {
 	p := &Pool{size: size}
 	p.wake.L = &p.mu
-	p.free.New = func() any { return p.newJob() }
+	p.free.New = func() any { return newJob(size) }
 	return p
 }
 
@@ -87,7 +87,7 @@ func TestSweepKeepsRanges(t *testing.T) {
 	for _, arrivals := range [][]int{{0, 1, 2}, {2, 1, 0}} {
 		var first [3]int
 		worker := 0
-		j := pool.newJob()
+		j := newJob(pool.size)
 		ticket := j.open(3, work{some: func(from, _ int) { first[worker] = from }, tasks: 12, most: 1})
 		for _, worker = range arrivals {
 			j.runUnits(j.spans[worker].takeFirst(ticket.round, 1))
@@ -135,7 +135,7 @@ func TestSweepDoesNotWaitForStoppedWorkers(t *testing.T) {
 // harm when it comes back in a later round of the same job.
 func TestSweepDoesNotWaitForIdlers(t *testing.T) {
 	pool := idle(2)
-	j := pool.newJob()
+	j := newJob(pool.size)
 	late := j.open(2, work{some: func(int, int) {}, tasks: 6, most: 1})
 	late.run(0)
 	pool.wait(j) // returns although worker 1 has not come

@@ -323,7 +323,8 @@ func TestSequencesWithCommonPagesAreNeighbours(t *testing.T) {
 		adapter *adapter
 		pages   []int32
 	}{
-		{a, []int32{7, 8, 20}}, {a, []int32{3, 4, 21}}, {b, []int32{1, 22}}, {a, []int32{7, 8, 23}}, {a, []int32{3, 5, 24}}, {a, []int32{3, 4, 25}},
+		{a, []int32{7, 8, 20}}, {a, []int32{3, 4, 21}}, {b, []int32{1, 22}},
+		{a, []int32{7, 8, 23}}, {a, []int32{3, 5, 24}}, {a, []int32{3, 4, 25}},
 	} {
 		running = append(running, &sequence{request: &request{adapter: s.adapter}, chain: chain{pages: s.pages}, index: i})
 	}
