@@ -23,11 +23,11 @@ var owners = []rule{
 
 // leaves sort the innermost function that is not the Go runtime's, the first rule that fits.
 var leaves = []rule{
-	{"matrix tiles", regexp.MustCompile(`kernel\.(.*Tile\d|\(\*kernels\)\.(block|product|blockProduct|packedProduct|tileRows|groupColumns)|\(\*kStep\)|MatMul|\(\*Pool\)\.split)`)},
-	{"packing and transposing", regexp.MustCompile(`kernel\..*([pP]ack|[tT]ranspose|copyGroups|copyPairs)`)},
+	{"matrix tiles", regexp.MustCompile(`kernel\.(.*Tile\d|\(\*kernels\)\.(block|product|blockProduct|packedProduct|rangedProduct|tileRows|groupColumns)|\(\*kStep\)|MatMul|\(\*Pool\)\.split)`)},
+	{"packing and transposing", regexp.MustCompile(`kernel\..*([pP]ack|[tT]ranspose|[dD]eal)`)},
 	{"AdamW", regexp.MustCompile(`kernel\..*[aA]dam`)},
 	{"norms", regexp.MustCompile(`kernel\..*(RMSNorm|[nN]ormDX|[sS]caleMul|[mM]ulAdd|SumSquares|[dD]ot)`)},
-	{"sharing out work", regexp.MustCompile(`kernel\.\(\*(Pool|job)\)`)},
+	{"sharing out work", regexp.MustCompile(`kernel\.\(\*(Pool|job|shelf)\)`)},
 	{"elementwise", regexp.MustCompile(`kernel\.|engine/cpu\.(gather|scatter|copy|clear|scale|each(Row|Block))`)},
 	{"sampler", regexp.MustCompile(`engine/cpu/internal/sampler\.`)},
 	{"engine", regexp.MustCompile(`engine/cpu\.`)},

@@ -19,6 +19,8 @@ func TestGroupOf(t *testing.T) {
 		{"matrix tiles", []string{k + "(*kernels).product", k + "MatMulPacked.func1", k + "(*Pool).work"}},
 		{"attention", []string{"runtime.memmove", k + "packPairRows", k + "(*block).packValues"}},
 		{"packing and transposing", []string{k + "avx2Transpose", k + "(*kernels).packTransposed"}},
+		{"packing and transposing", []string{k + "avx512DealTile", k + "(*kernels).packGroups", k + "(*kernels).blockProduct"}},
+		{"matrix tiles", []string{k + "(*kernels).rangedProduct.func1", k + "(*Pool).share"}},
 		{"attention", []string{k + "avx2SoftGrad", k + "(*gradBlock).backward"}},
 		{"attention", []string{k + "avx2ExpSum", k + "(*kernels).softmaxRow", k + "(*block).attend"}},
 		{"attention", []string{k + "(*decoder).run", k + "(*Pool).Run"}},

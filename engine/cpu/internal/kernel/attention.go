@@ -122,7 +122,7 @@ func (b *block) release(pool *Pool) {
 
 func (b *block) packKeys() { b.ctx.packTransposed(b.ks, b.kt, b.ctx.k, b.first, b.keys, b.HeadDim) }
 
-func (b *block) packValues() { b.ctx.packRows(b.vp, b.ctx.v, b.first, b.keys, b.HeadDim) }
+func (b *block) packValues() { b.ctx.packRows(b.ks, b.vp, b.ctx.v, b.first, b.keys, b.HeadDim) }
 
 // scores computes s = Scale·q·kᵀ, or -Inf if a query does not see a key.
 func (b *block) scores(q Matrix) {

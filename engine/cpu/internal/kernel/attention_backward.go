@@ -142,7 +142,7 @@ func (a Attention) newGradBlock(pool *Pool, ks *kernels, ctx context, from, rows
 	b.doutp = pool.Borrow(queryBlock * roundUp(a.HeadDim))
 	b.packKeys()
 	b.ctx.packTransposed(ks, b.vt, b.ctx.v, b.first, b.keys, a.HeadDim)
-	b.ctx.packRows(b.kp, b.ctx.k, b.first, b.keys, a.HeadDim)
+	b.ctx.packRows(ks, b.kp, b.ctx.k, b.first, b.keys, a.HeadDim)
 	return b
 }
 
@@ -168,8 +168,8 @@ func (b *gradBlock) backward(g *gradients, dq, dout, out, q, lse Matrix) {
 		b.ks.softGrad(&b.dp[i*b.stride], &p[0], delta, b.Scale, width)
 	}
 	b.ks.product(operandC{dq.Data, dq.Stride}, rowMajor(b.dp, b.stride), panelMajor(b.kp, b.keys), b.rows, b.HeadDim, b.keys, false)
-	packColumns(b.qp, q, 0, b.rows, b.HeadDim)
-	packColumns(b.doutp, dout, 0, b.rows, b.HeadDim)
+	b.ks.packRows(b.qp, q.Data, q.Stride, b.HeadDim, b.rows, b.rows*lanes)
+	b.ks.packRows(b.doutp, dout.Data, dout.Stride, b.HeadDim, b.rows, b.rows*lanes)
 	b.addTransposed(g.k, g.first, b.dp, b.qp)
 	b.addTransposed(g.v, g.first, b.s, b.doutp)
 }

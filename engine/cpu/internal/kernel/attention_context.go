@@ -61,16 +61,8 @@ func (c *context) packTransposed(ks *kernels, dst []float32, m Matrix, from, n, 
 
 // packRows packs tokens [from, from+n) of m, which is k or v, into panels of 16 columns, [n, 16]
 // each. Missing columns of the last panel are zero.
-func (c *context) packRows(dst []float32, m Matrix, from, n, cols int) {
+func (c *context) packRows(ks *kernels, dst []float32, m Matrix, from, n, cols int) {
 	c.eachRun(from, n, func(at, count, row int) {
-		packColumns(dst, m.RowRange(row, row+count), at, n, cols)
+		ks.packRows(dst[at*lanes:], m.Data[row*m.Stride:], m.Stride, cols, count, n*lanes)
 	})
-}
-
-// packColumns packs m into rows [first, first+m.Rows) of panels of 16 columns, [n, 16] each. Missing
-// columns of the last panel are zero.
-func packColumns(dst []float32, m Matrix, first, n, cols int) {
-	for c := 0; c < cols; c += lanes {
-		packRows(dst[c*n+first*lanes:], m.Data[c:], m.Stride, min(lanes, cols-c), m.Rows)
-	}
 }

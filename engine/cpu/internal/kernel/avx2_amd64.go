@@ -41,6 +41,8 @@ var avx2 = kernels{
 	rotate:     avx2Rotate,
 	softGrad:   avx2SoftGrad,
 	adamw:      avx2Adamw,
+	dealTile:   avx2DealTile,
+	dealPanel:  avx2DealPanel,
 	transpose:  avx2Transpose,
 	toBF16:     avx2ToBF16,
 	fromBF16:   avx2FromBF16,
@@ -159,6 +161,12 @@ func avx2Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags
 
 //go:noescape
 func avx2Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2DealTile(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+
+//go:noescape
+func avx2DealPanel(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
 
 //go:noescape
 func avx2Transpose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)

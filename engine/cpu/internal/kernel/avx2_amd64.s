@@ -2795,6 +2795,60 @@ avx2Tile6x1BF16_store:
 	VZEROUPPER
 	RET
 
+// func avx2DealTile(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+TEXT ·avx2DealTile(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ lds+16(FP), R8
+	MOVQ n+24(FP), CX
+	MOVQ stride+40(FP), R9
+avx2DealTile_row:
+	MOVQ SI, R10
+	MOVQ DI, R11
+	MOVQ groups+32(FP), DX
+avx2DealTile_group:
+	VMOVUPS 0(R10), X0
+	VMOVSD 16(R10), X1
+	VMOVUPS X0, 0(R11)
+	VMOVSD X1, 16(R11)
+	ADDQ $24, R10
+	ADDQ R9, R11
+	DECQ DX
+	JNZ avx2DealTile_group
+	ADDQ R8, SI
+	ADDQ $24, DI
+	DECQ CX
+	JNZ avx2DealTile_row
+	VZEROUPPER
+	RET
+
+// func avx2DealPanel(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+TEXT ·avx2DealPanel(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ lds+16(FP), R8
+	MOVQ n+24(FP), CX
+	MOVQ stride+40(FP), R9
+avx2DealPanel_row:
+	MOVQ SI, R10
+	MOVQ DI, R11
+	MOVQ groups+32(FP), DX
+avx2DealPanel_group:
+	VMOVUPS 0(R10), Y0
+	VMOVUPS 32(R10), Y1
+	VMOVUPS Y0, 0(R11)
+	VMOVUPS Y1, 32(R11)
+	ADDQ $64, R10
+	ADDQ R9, R11
+	DECQ DX
+	JNZ avx2DealPanel_group
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ avx2DealPanel_row
+	VZEROUPPER
+	RET
+
 // func avx2Transpose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)
 TEXT ·avx2Transpose(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI

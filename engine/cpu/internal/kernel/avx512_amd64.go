@@ -53,6 +53,8 @@ var avx512 = kernels{
 	rotate:     avx512Rotate,
 	softGrad:   avx512SoftGrad,
 	adamw:      avx512Adamw,
+	dealTile:   avx512DealTile,
+	dealPanel:  avx512DealPanel,
 	transpose:  avx2Transpose,
 	toBF16:     avx2ToBF16,
 	fromBF16:   avx2FromBF16,
@@ -309,3 +311,9 @@ func avx512Tile12x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, 
 
 //go:noescape
 func avx512Tile12x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx512DealTile(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+
+//go:noescape
+func avx512DealPanel(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)

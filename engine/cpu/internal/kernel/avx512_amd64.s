@@ -9211,3 +9211,55 @@ avx512Tile12x2BF16_store:
 	JNZ avx512Tile12x2BF16_group
 	VZEROUPPER
 	RET
+
+// func avx512DealTile(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+TEXT ·avx512DealTile(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ lds+16(FP), R8
+	MOVQ n+24(FP), CX
+	MOVQ stride+40(FP), R9
+avx512DealTile_row:
+	MOVQ SI, R10
+	MOVQ DI, R11
+	MOVQ groups+32(FP), DX
+avx512DealTile_group:
+	VMOVUPS 0(R10), Y0
+	VMOVUPS 32(R10), X1
+	VMOVUPS Y0, 0(R11)
+	VMOVUPS X1, 32(R11)
+	ADDQ $48, R10
+	ADDQ R9, R11
+	DECQ DX
+	JNZ avx512DealTile_group
+	ADDQ R8, SI
+	ADDQ $48, DI
+	DECQ CX
+	JNZ avx512DealTile_row
+	VZEROUPPER
+	RET
+
+// func avx512DealPanel(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+TEXT ·avx512DealPanel(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ lds+16(FP), R8
+	MOVQ n+24(FP), CX
+	MOVQ stride+40(FP), R9
+avx512DealPanel_row:
+	MOVQ SI, R10
+	MOVQ DI, R11
+	MOVQ groups+32(FP), DX
+avx512DealPanel_group:
+	VMOVUPS 0(R10), Z0
+	VMOVUPS Z0, 0(R11)
+	ADDQ $64, R10
+	ADDQ R9, R11
+	DECQ DX
+	JNZ avx512DealPanel_group
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ avx512DealPanel_row
+	VZEROUPPER
+	RET

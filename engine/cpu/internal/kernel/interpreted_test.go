@@ -25,6 +25,7 @@ func interpreted(t *testing.T) *kernels {
 	for rows := 1; rows <= maxRows; rows++ {
 		ks.int8.tiles[rows] = m.int8Tile(fmt.Sprint("vnniInt8Tile", rows))
 	}
+	ks.dealTile, ks.dealPanel = m.deal("avx512DealTile"), m.deal("avx512DealPanel")
 	m.rowKernels(&ks)
 	return &ks
 }
@@ -34,6 +35,13 @@ func (m *machine) tile(name string) tileFunc {
 		m.call(name, map[string]place{"groups": number(groups), "kc": number(kc), "a": address(a), "ars": number(ars), "aks": number(aks),
 			"ags": number(ags), "b": address(b), "bks": number(bks), "bps": number(bps), "ahead": number(ahead), "aheadStep": number(aheadStep),
 			"c": address(c), "ldc": number(ldc), "accumulate": number(accumulate)})
+	}
+}
+
+func (m *machine) deal(name string) dealFunc {
+	return func(dst, src unsafe.Pointer, lds, n, groups, stride int) {
+		m.call(name, map[string]place{"dst": address(dst), "src": address(src), "lds": number(lds), "n": number(n),
+			"groups": number(groups), "stride": number(stride)})
 	}
 }
 

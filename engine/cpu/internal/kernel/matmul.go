@@ -60,6 +60,10 @@ func MatMul(pool *Pool, c, a, b Matrix, accumulate bool) {
 		})
 		return
 	}
+	if !a.trans {
+		ks.rangedProduct(pool, c, a, b, accumulate)
+		return
+	}
 	ks.packedProduct(pool, c, a, b, accumulate, false)
 }
 
@@ -82,9 +86,7 @@ func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate, upper b
 		for k0 := 0; k0 < k || k0 == 0; k0 += max(depth, 1) {
 			kc := min(depth, k-k0)
 			pool.runRows((part.Cols+lanes-1)/lanes, kc*lanes, func(from, to int) {
-				for j := from; j < to; j++ {
-					ks.packPanel(buf[j*kc*lanes:], right, j, k0, kc)
-				}
+				ks.packPanels(buf[from*kc*lanes:], right, from, to, k0, kc)
 			})
 			pool.split(m, part.Cols, kc, a.trans, func(i, rows, j, panels int) {
 				if skip := (i-n0)/lanes - j; upper && skip > 0 {
@@ -102,7 +104,7 @@ func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate, upper b
 // ProductScratch returns the most memory in floats that one [MatMul] on so many cores borrows, if
 // its largest operand has so many elements.
 func ProductScratch(cores, largest int) int {
-	return min(packLimit, largest) + cores*(rowBlock+maxRows)*kBlock
+	return max(min(packLimit, largest)+cores*(rowBlock+maxRows)*kBlock, cores*rangeScratch(largest))
 }
 
 // columns returns columns [from, to) of b, which may be a transpose.

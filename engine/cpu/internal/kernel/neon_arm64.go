@@ -42,6 +42,8 @@ var neon = kernels{
 	softGrad:   neonSoftGrad,
 	adamw:      neonAdamw,
 	transpose:  neonTranspose,
+	dealTile:   neonDealTile,
+	dealPanel:  neonDealPanel,
 	toBF16:     neonToBF16,
 	fromBF16:   neonFromBF16,
 }
@@ -162,6 +164,12 @@ func neonTile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags
 
 //go:noescape
 func neonTranspose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)
+
+//go:noescape
+func neonDealTile(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+
+//go:noescape
+func neonDealPanel(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
 
 //go:noescape
 func neonToBF16(dst *uint16, src *float32, n int)

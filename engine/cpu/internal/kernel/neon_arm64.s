@@ -4262,6 +4262,62 @@ neonTranspose_loop:
 	BNE neonTranspose_group
 	RET
 
+// func neonDealTile(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+TEXT ·neonDealTile(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD lds+16(FP), R2
+	MOVD n+24(FP), R3
+	MOVD stride+40(FP), R4
+neonDealTile_row:
+	MOVD R1, R5
+	MOVD R0, R6
+	MOVD groups+32(FP), R7
+neonDealTile_group:
+	FMOVQ 0(R5), F0
+	FMOVD 16(R5), F1
+	FMOVQ F0, 0(R6)
+	FMOVD F1, 16(R6)
+	ADD $24, R5, R5
+	ADD R4, R6, R6
+	SUBS $1, R7, R7
+	BNE neonDealTile_group
+	ADD R2, R1, R1
+	ADD $24, R0, R0
+	SUBS $1, R3, R3
+	BNE neonDealTile_row
+	RET
+
+// func neonDealPanel(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int, groups int, stride int)
+TEXT ·neonDealPanel(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD lds+16(FP), R2
+	MOVD n+24(FP), R3
+	MOVD stride+40(FP), R4
+neonDealPanel_row:
+	MOVD R1, R5
+	MOVD R0, R6
+	MOVD groups+32(FP), R7
+neonDealPanel_group:
+	FMOVQ 0(R5), F0
+	FMOVQ 16(R5), F1
+	FMOVQ 32(R5), F2
+	FMOVQ 48(R5), F3
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 16(R6)
+	FMOVQ F2, 32(R6)
+	FMOVQ F3, 48(R6)
+	ADD $64, R5, R5
+	ADD R4, R6, R6
+	SUBS $1, R7, R7
+	BNE neonDealPanel_group
+	ADD R2, R1, R1
+	ADD $64, R0, R0
+	SUBS $1, R3, R3
+	BNE neonDealPanel_row
+	RET
+
 // func neonToBF16(dst *uint16, src *float32, n int)
 TEXT ·neonToBF16(SB), NOSPLIT, $0-24
 	MOVD $neon_bit0<>(SB), R9

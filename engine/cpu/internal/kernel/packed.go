@@ -74,15 +74,13 @@ func (p *Packed) Pack(pool *Pool, b Matrix) {
 			return
 		}
 		if p.bf16 == nil {
-			for j := from; j < to; j++ {
-				ks.packPanel(p.f32[j*p.K*lanes:], b, j, 0, p.K)
-			}
+			ks.packPanels(p.f32[from*p.K*lanes:], b, from, to, 0, p.K)
 			return
 		}
 		buf := pool.Borrow(p.K * lanes)
 		defer pool.Return(buf)
 		for j := from; j < to && p.K > 0; j++ {
-			ks.packPanel(buf, b, j, 0, p.K)
+			ks.packPanels(buf, b, j, j+1, 0, p.K)
 			ks.toBF16(&p.bf16[j*p.K*lanes], &buf[0], p.K*lanes)
 		}
 	})

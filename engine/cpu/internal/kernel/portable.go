@@ -13,6 +13,8 @@ var portable = kernels{
 	tiles:      portableTiles(false),
 	tilesBF16:  portableTiles(true),
 	transpose:  portableTranspose,
+	dealTile:   portableDeal(4),
+	dealPanel:  portableDeal(lanes),
 	dot:        portableDot,
 	dot3:       portableDot3,
 	max:        portableMax,
@@ -99,6 +101,18 @@ func portableTranspose(dst, src unsafe.Pointer, lds, n int) {
 	for r := range lanes {
 		for k, v := range unsafe.Slice((*float32)(unsafe.Add(src, 4*r*lds)), n) {
 			out[k*lanes+r] = v
+		}
+	}
+}
+
+// portableDeal returns a dealFunc for groups of size floats.
+func portableDeal(size int) dealFunc {
+	return func(dst, src unsafe.Pointer, lds, n, groups, stride int) {
+		for k := range n {
+			for g := range groups {
+				to, from := unsafe.Add(dst, g*stride+4*size*k), unsafe.Add(src, k*lds+4*size*g)
+				copy(unsafe.Slice((*float32)(to), size), unsafe.Slice((*float32)(from), size))
+			}
 		}
 	}
 }

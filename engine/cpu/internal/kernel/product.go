@@ -107,6 +107,11 @@ func (a operandA) groupStride(rows int) int {
 
 // product computes C[m, n] = A·B, added to C if accumulate, on the calling goroutine.
 func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accumulate bool) {
+	ks.productAhead(c, a, b, m, n, k, accumulate, nil)
+}
+
+// productAhead does what product does, and prefetches rows if A stays in a second-level cache.
+func (ks *kernels) productAhead(c operandC, a operandA, b operandB, m, n, k int, accumulate bool, ahead *rowsAhead) {
 	if k == 0 && !accumulate {
 		for i := range m {
 			clear(c.p[i*c.ld : i*c.ld+n])
@@ -124,6 +129,7 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 					kc = untilTurn(k-k0, kc, streamAhead/b.ks)
 				}
 				block := ks.block(c, a, b, k0, kc, accumulate)
+				block.ahead = ahead
 				if block.next = kc * b.ks; k0+kc == k {
 					block.next = cols/lanes*b.panel - k0*b.ks
 				} else if m <= ks.rows {
@@ -182,6 +188,23 @@ type kStep struct {
 	kc         int
 	accumulate int
 	next       int // distance from this block of B to what it prefetches, in bytes
+	ahead      *rowsAhead
+}
+
+// rowsAhead are rows of A that are needed after a product. Each tile prefetches one in place of B.
+type rowsAhead struct {
+	p             unsafe.Pointer // of the first
+	at            int            // distance to the next one, in bytes
+	rows          int            // left
+	stride, bytes int
+}
+
+// take returns the distance from b to the next row.
+func (r *rowsAhead) take(b unsafe.Pointer) int {
+	distance := int(uintptr(r.p)-uintptr(b)) + r.at
+	r.at += r.stride
+	r.rows--
+	return distance
 }
 
 // block returns the part of a product over k in [k0, k0+kc).
@@ -213,7 +236,11 @@ func (s *kStep) panels(j, cols, m int) {
 	ahead, step := s.next, s.b.ks/((m+s.ks.rows-1)/s.ks.rows)
 	for i := 0; i < m; {
 		rows, groups := s.ks.tilesFrom(s.a, i, m)
-		s.tiles[rows][wide](groups, s.kc, s.a.at(i), s.a.rows, s.a.ks, s.a.groupStride(rows), b, s.b.ks, s.b.panel, ahead, step,
+		from, by := ahead, step
+		if s.ahead != nil && s.ahead.rows > 0 {
+			groups, from, by = 1, s.ahead.take(b), (s.ahead.bytes+s.kc-1)/s.kc
+		}
+		s.tiles[rows][wide](groups, s.kc, s.a.at(i), s.a.rows, s.a.ks, s.a.groupStride(rows), b, s.b.ks, s.b.panel, from, by,
 			unsafe.Add(c, i*s.c.ld*4), s.c.ld*4, s.accumulate)
 		ahead += step * s.kc * groups
 		i += groups * rows

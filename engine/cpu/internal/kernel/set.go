@@ -19,6 +19,11 @@ const lanes = 16
 // another. Meanwhile b + ahead + (g*kc+k)*aheadStep + p*bps is prefetched.
 type tileFunc func(groups, kc int, a unsafe.Pointer, ars, aks, ags int, b unsafe.Pointer, bks, bps, ahead, aheadStep int, c unsafe.Pointer, ldc, accumulate int)
 
+// dealFunc deals the floats of n rows out to groups: group g gets row k's floats [g*size, (g+1)*size)
+// as its own row k. Rows of src are lds bytes apart, groups of dst stride bytes, and rows of a group
+// follow one another. n and groups are more than 0.
+type dealFunc func(dst, src unsafe.Pointer, lds, n, groups, stride int)
+
 // kernels is the table of one set. Vector lengths n are multiples of lanes, n > 0.
 type kernels struct {
 	name      string
@@ -26,6 +31,8 @@ type kernels struct {
 	tiles     [maxRows + 1][4]tileFunc // by rows and log2 of panels; nil where registers do not suffice
 	tilesBF16 [maxRows + 1][4]tileFunc // the same with B stored as bf16
 	transpose func(dst, src unsafe.Pointer, lds, n int)
+	dealTile  dealFunc // groups of rows floats
+	dealPanel dealFunc // groups of lanes floats
 	int8      *int8Kernels
 
 	dot        func(x, y *float32, n int) float32

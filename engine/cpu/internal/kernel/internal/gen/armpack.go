@@ -1,8 +1,15 @@
 package main
 
+import (
+	"fmt"
+	"strings"
+)
+
 // armPacks emits the transposing pack and the bf16 conversions.
 func (s *set) armPacks() {
 	s.armTranspose()
+	s.armDeal("dealTile", len(s.panels)-1)
+	s.armDeal("dealPanel", panelColumns)
 	s.armToBF16()
 	s.armFromBF16()
 }
@@ -29,6 +36,25 @@ func (s *set) armTranspose() {
 		f.emit("FMOVQ F%d, %d(R5)", i, 64*i)
 	}
 	f.emit("ADD $256, R5, R5\nSUBS $1, R6, R6\nBNE %s\nADD $16, R0, R0\nSUBS $1, R4, R4\nBNE %s\nRET", f.label("loop"), f.label("group"))
+}
+
+// armDeal emits what x86Deal does.
+func (s *set) armDeal(name string, size int) {
+	f := s.function(name, name, false, dealArgs()...)
+	f.emit("MOVD dst+0(FP), R0\nMOVD src+8(FP), R1\nMOVD lds+16(FP), R2\nMOVD n+24(FP), R3\nMOVD stride+40(FP), R4")
+	f.emit("%s:\nMOVD R1, R5\nMOVD R0, R6\nMOVD groups+32(FP), R7\n%s:", f.label("row"), f.label("group"))
+	var moves []string
+	for at := 0; at < size; {
+		floats, move := 4, "FMOVQ"
+		if size-at < floats {
+			floats, move = 2, "FMOVD"
+		}
+		f.emit("%s %d(R5), F%d", move, 4*at, len(moves))
+		moves = append(moves, fmt.Sprintf("%s F%d, %d(R6)", move, len(moves), 4*at))
+		at += floats
+	}
+	f.emit("%s\nADD $%d, R5, R5\nADD R4, R6, R6\nSUBS $1, R7, R7\nBNE %s", strings.Join(moves, "\n"), 4*size, f.label("group"))
+	f.emit("ADD R2, R1, R1\nADD $%d, R0, R0\nSUBS $1, R3, R3\nBNE %s\nRET", 4*size, f.label("row"))
 }
 
 // armToBF16 emits the rounding of 16 floats at a time: u + 0x7fff + bit 16, or a quiet NaN, its

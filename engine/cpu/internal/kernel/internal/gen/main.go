@@ -24,11 +24,13 @@ func files() map[string]string {
 	avx2 := newSet("avx2", "amd64", &x86{lanes: 8, registers: 16, prefix: "Y"}, []int{0, 4, 2, 2, 1, 1, 1})
 	avx2.vectorKernels()
 	avx2.x86Tiles()
+	avx2.x86Deals()
 	avx2.x86Packs()
 
 	avx512 := newSet("avx512", "amd64", &x86{lanes: 16, registers: 32, prefix: "Z"}, []int{0, 8, 8, 8, 4, 4, 4, 2, 2, 2, 2, 2, 2})
 	avx512.vectorKernels()
 	avx512.x86Tiles()
+	avx512.x86Deals()
 	avx512.borrow("transpose", "avx2")
 	avx512.borrow("toBF16", "avx2")
 	avx512.borrow("fromBF16", "avx2")

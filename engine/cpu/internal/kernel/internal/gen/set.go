@@ -57,6 +57,14 @@ func pointer(names ...string) (args []arg) {
 	return args
 }
 
+// panelColumns is package kernel's lanes: the columns of a panel.
+const panelColumns = 16
+
+// dealArgs is the parameter list of the packs along rows.
+func dealArgs() []arg {
+	return []arg{{"dst", "unsafe.Pointer"}, {"src", "unsafe.Pointer"}, {"lds", "int"}, {"n", "int"}, {"groups", "int"}, {"stride", "int"}}
+}
+
 // function is one assembly function under construction.
 type function struct {
 	set    *set

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // x86Packs emits the transposing pack and the bf16 conversions, for AVX2.
 func (s *set) x86Packs() {
@@ -36,6 +39,38 @@ func (s *set) x86Transpose() {
 	}
 	f.emit("ADDQ $512, DX\nADDQ $32, AX\nADDQ $32, BX\nDECQ CX\nJNZ %s", f.label("loop"))
 	f.emit("ADDQ $32, DI\nLEAQ (SI)(R9*8), SI\nDECQ R12\nJNZ %s\nVZEROUPPER\nRET", f.label("half"))
+}
+
+// x86Deals emits the packs along rows: groups of the floats that a row of a tile or of a panel has.
+func (s *set) x86Deals() {
+	s.x86Deal("dealTile", len(s.panels)-1)
+	s.x86Deal("dealPanel", panelColumns)
+}
+
+// x86Deal emits dst[g*stride + 4*size*k : …] = src[k*lds + 4*size*g : …], size floats each, for n rows
+// k and some groups g. It moves whole registers, so nothing beyond the operands is touched.
+func (s *set) x86Deal(name string, size int) {
+	f := s.function(name, name, false, dealArgs()...)
+	f.emit("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ lds+16(FP), R8\nMOVQ n+24(FP), CX\nMOVQ stride+40(FP), R9")
+	f.emit("%s:\nMOVQ SI, R10\nMOVQ DI, R11\nMOVQ groups+32(FP), DX\n%s:", f.label("row"), f.label("group"))
+	var moves []string
+	for at := 0; at < size; {
+		for _, r := range []struct {
+			floats     int
+			move, name string
+		}{{16, "VMOVUPS", "Z"}, {8, "VMOVUPS", "Y"}, {4, "VMOVUPS", "X"}, {2, "VMOVSD", "X"}} {
+			if r.floats > size-at || r.floats > s.m.width() {
+				continue
+			}
+			v := fmt.Sprintf("%s%d", r.name, len(moves))
+			f.emit("%s %d(R10), %s", r.move, 4*at, v)
+			moves = append(moves, fmt.Sprintf("%s %s, %d(R11)", r.move, v, 4*at))
+			at += r.floats
+			break
+		}
+	}
+	f.emit("%s\nADDQ $%d, R10\nADDQ R9, R11\nDECQ DX\nJNZ %s", strings.Join(moves, "\n"), 4*size, f.label("group"))
+	f.emit("ADDQ R8, SI\nADDQ $%d, DI\nDECQ CX\nJNZ %s\nVZEROUPPER\nRET", 4*size, f.label("row"))
 }
 
 // x86ToBF16 emits the rounding of 16 floats at a time: u + 0x7fff + bit 16, or a quiet NaN, its
