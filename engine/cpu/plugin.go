@@ -43,6 +43,10 @@ func (trainerPlugin) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (en
 	return e, nil
 }
 
+// MicroTokens says which micro-batch a run has that does not set trainer.max_token_len_per_gpu. More tokens make no product
+// faster, and activations and logits take memory for each.
+func (trainerPlugin) MicroTokens() int { return 1024 }
+
 // OpenBase implements engine.BaseSharer.
 func (trainerPlugin) OpenBase(_ context.Context, spec engine.TrainerSpec) (engine.Base, error) {
 	opts, err := baseOptions(spec)

@@ -91,6 +91,31 @@ func TestMicroBatches(t *testing.T) {
 	}
 }
 
+// A group stays in one piece if it fits, because a second piece would compute its prompt again.
+func TestMicroBatchesKeepGroupsTogether(t *testing.T) {
+	var exps []*trinity.Experience
+	for group := range int32(3) {
+		for reply := range int32(8) {
+			e := sequence(1+group, 110, 64)
+			e.Tokens[e.PromptLen] = reply
+			exps = append(exps, e)
+		}
+	}
+	for budget, want := range map[int][]int{
+		1024:    {8, 8, 8}, // of 622 tokens each
+		2 * 622: {16, 8},
+		621:     {7, 6, 6, 5}, // no group fits
+	} {
+		var got []int
+		for _, m := range wholeUnits(exps, budget, 1) {
+			got = append(got, len(m))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("budget %d: %v, want %v", budget, got, want)
+		}
+	}
+}
+
 // Steps of a rollout begin with the steps before them, and branches with the tokens before they
 // part: both count once, beside another rollout too.
 func TestMicroBatchesCountBranchesOnce(t *testing.T) {
