@@ -88,12 +88,15 @@ func copyPairs4(dst, src unsafe.Pointer) {
 // packPanel packs panel j of op(b) [k, n], rows [k0, k0+kc) of it.
 func (ks *kernels) packPanel(dst []float32, b Matrix, j, k0, kc int) {
 	cols := min(lanes, b.Cols-j*lanes)
-	if kc == 0 {
-		return
-	}
-	if b.trans {
+	switch {
+	case kc == 0:
+	case b.packed != nil && b.trans:
+		copy(dst[:kc*lanes], b.Data[(j*b.Stride+k0)*lanes:])
+	case b.packed != nil:
+		ks.turnPanel(dst, b, j, k0, kc)
+	case b.trans:
 		ks.packTransposed(dst, b.Data[j*lanes*b.Stride+k0:], b.Stride, cols, kc)
-		return
+	default:
+		packRows(dst, b.Data[k0*b.Stride+j*lanes:], b.Stride, cols, kc)
 	}
-	packRows(dst, b.Data[k0*b.Stride+j*lanes:], b.Stride, cols, kc)
 }
