@@ -12,7 +12,7 @@ import (
 // weights are a model's tensors, packed for products. newWeights takes their memory once, and every
 // update fills it.
 type weights struct {
-	embedding kernel.Matrix // [V, H]
+	embedding kernel.Matrix // [V, H]; empty if the head is tied and f32, whose panels then are the embedding
 	layers    []layerWeights
 	norm      []float32      // [H]
 	head      *kernel.Packed // [H, V]
@@ -41,10 +41,12 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 	t := taker{Taker: kernel.Taker{Arena: arena}, storage: opts.Storage}
 	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
 	w := &weights{
-		embedding: kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize),
-		norm:      t.Float32(cfg.HiddenSize),
-		head:      t.linear(cfg.VocabSize, cfg.HiddenSize, false).w,
-		layers:    make([]layerWeights, cfg.NumLayers),
+		norm:   t.Float32(cfg.HiddenSize),
+		head:   t.linear(cfg.VocabSize, cfg.HiddenSize, false).w,
+		layers: make([]layerWeights, cfg.NumLayers),
+	}
+	if !cfg.TieEmbeddings || opts.Storage != kernel.F32 {
+		w.embedding = kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize)
 	}
 	for i := range w.layers {
 		l := &w.layers[i]
@@ -85,6 +87,15 @@ func (w *weights) rotations(cfg *model.Config, length int) {
 	}
 }
 
+// embed copies the embedding of a token to dst [H].
+func (w *weights) embed(dst []float32, token int) {
+	if w.embedding.Rows == 0 {
+		w.head.Rows(dst, token, token+1)
+		return
+	}
+	copy(dst, w.embedding.Row(token))
+}
+
 // taker takes memory; matrices of weights have the given storage.
 type taker struct {
 	kernel.Taker
@@ -109,11 +120,12 @@ type loader struct {
 	stage  []float32 // the tensors that form one matrix, joined
 }
 
+const embeddingName = "model.embed_tokens"
+
 // load fills w. After an error, w is a mixture of two versions.
 func (w *weights) load(cfg *model.Config, pool *kernel.Pool, tensor func(name string) ([]float32, error)) error {
 	l := loader{pool: pool, tensor: tensor}
-	const embedding = "model.embed_tokens.weight"
-	if err := l.vector(w.embedding.Data, embedding); err != nil {
+	if err := l.vector(w.embedding.Data, embeddingName+".weight"); err != nil {
 		return err
 	}
 	for i := range w.layers {
@@ -125,8 +137,7 @@ func (w *weights) load(cfg *model.Config, pool *kernel.Pool, tensor func(name st
 		return err
 	}
 	if cfg.TieEmbeddings {
-		w.head.Pack(pool, w.embedding.T())
-		return nil
+		return l.linear(linear{w: w.head}, embeddingName)
 	}
 	return l.linear(linear{w: w.head}, "lm_head")
 }
