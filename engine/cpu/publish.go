@@ -74,12 +74,7 @@ func (e *Engine) handOver(version int64, trained []float32) error {
 	return nil
 }
 
-// tensors reads a flat vector by name.
-func tensors(l *layout, flat []float32) func(name string) ([]float32, error) {
-	return func(name string) ([]float32, error) {
-		if !l.has(name) {
-			return nil, fmt.Errorf("cpu: the model has no tensor %s", name)
-		}
-		return l.in(flat, name), nil
-	}
+// tensors reads a vector of weights by name.
+func tensors(l *layout, weights []float32) func(name string) ([]float32, error) {
+	return func(name string) ([]float32, error) { return l.tensor(weights, name) }
 }

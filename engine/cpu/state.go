@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -65,12 +66,12 @@ func (l *adapterLayout) tag() *loraTag {
 
 // stored returns the tensors of a state.
 func (e *Engine) stored(behind, gradient bool) []stored {
-	all := append([]stored{vector{weightsPrefix, e.trainedLayout(), e.trained}}, e.optimizer.state()...)
+	all := append([]stored{weightVector{weightsPrefix, e.trainedLayout(), e.trained}}, e.optimizer.state()...)
 	if gradient {
 		all = append(all, vector{"gradient.", e.trainedLayout(), e.gradient})
 	}
 	if behind {
-		all = append(all, vector{"published.", e.trainedLayout(), e.publishedWeights})
+		all = append(all, weightVector{"published.", e.trainedLayout(), e.publishedWeights})
 	}
 	return all
 }
@@ -225,12 +226,68 @@ func (v vector) read(file *safetensors.File) error {
 
 // readTensor fills dst with a tensor of a file. It is an error if the tensor has another shape.
 func readTensor(file *safetensors.File, name string, shape []int, dst []float32) error {
+	return readParts(file, name, shape, func(t safetensors.Tensor) error { return t.Range(dst, 0) })
+}
+
+// readParts calls read with a tensor of a file. It is an error if the tensor has another shape.
+func readParts(file *safetensors.File, name string, shape []int, read func(safetensors.Tensor) error) error {
 	t, ok := file.Tensor(name)
 	if !ok || !slices.Equal(t.Shape, shape) {
 		return fmt.Errorf("cpu: %s: tensor %s has shape %v; expected %v", file.Path, name, t.Shape, shape)
 	}
-	if err := t.Range(dst, 0); err != nil {
+	if err := read(t); err != nil {
 		return fmt.Errorf("cpu: state: %w", err)
+	}
+	return nil
+}
+
+// weightVector is a vector of weights.
+type weightVector struct {
+	prefix  string
+	layout  *layout
+	weights []float32
+}
+
+// partSize is the number of elements that are read or written at once.
+const partSize = 1 << 16
+
+// entries implements stored.
+func (v weightVector) entries() (out []safetensors.Entry) {
+	for i := range v.layout.slots {
+		s := &v.layout.slots[i]
+		out = append(out, safetensors.Entry{Name: v.prefix + s.name, DType: safetensors.F32, Shape: s.shape, Write: func(w io.Writer) error {
+			var buf []float32
+			for _, p := range s.spans(partSize) {
+				buf = slices.Grow(buf[:0], p.n)[:p.n]
+				p.read(buf, v.weights)
+				if err := safetensors.Encode(w, safetensors.F32, buf); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	return out
+}
+
+// read implements stored.
+func (v weightVector) read(file *safetensors.File) error {
+	var buf []float32
+	for i := range v.layout.slots {
+		s := &v.layout.slots[i]
+		err := readParts(file, v.prefix+s.name, s.shape, func(t safetensors.Tensor) error {
+			for _, p := range s.spans(partSize) {
+				buf = slices.Grow(buf[:0], p.n)[:p.n]
+				if err := t.Range(buf, p.first); err != nil {
+					return err
+				}
+				p.write(v.weights, buf)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

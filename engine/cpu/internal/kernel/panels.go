@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 )
 
@@ -18,9 +19,9 @@ func (p *Packed) Weights() Matrix {
 func (m Matrix) Packed() *Packed { return m.packed }
 
 // ViewPacked returns the f32 operand [k, n] in memory that the caller has taken, of [PackedFloats] elements.
-func ViewPacked(data []float32, n, k int) *Packed {
+func ViewPacked(data []float32, n, k int) Packed {
 	checkLen("ViewPacked", data, PackedFloats(n, k))
-	return &Packed{N: n, K: k, f32: data}
+	return Packed{N: n, K: k, f32: data}
 }
 
 // PackedFloats returns the floats of an f32 operand [k, n].
@@ -55,9 +56,10 @@ func (p *Packed) eachPanel(what string, v []float32, from, to int, do func(ks *k
 func (ks *kernels) unpackPanel(panel, dst []float32, first, rows, k int) {
 	done := 0
 	if rows == lanes {
-		var tile [lanes * lanes]float32
+		tile := squarePool.Get().(*[lanes * lanes]float32)
+		defer squarePool.Put(tile)
 		for ; done+lanes <= k; done += lanes {
-			ks.transpose(unsafe.Pointer(&tile), unsafe.Pointer(&panel[done*lanes]), lanes, lanes)
+			ks.transpose(unsafe.Pointer(tile), unsafe.Pointer(&panel[done*lanes]), lanes, lanes)
 			for r := range lanes {
 				to, from := unsafe.Pointer((*[lanes]float32)(dst[r*k+done:])), unsafe.Pointer(&tile[r*lanes])
 				copyPairs4(to, from)
@@ -71,6 +73,8 @@ func (ks *kernels) unpackPanel(panel, dst []float32, first, rows, k int) {
 		}
 	}
 }
+
+var squarePool = sync.Pool{New: func() any { return new([lanes * lanes]float32) }}
 
 // repackPanel copies src [rows, k] to rows [first, first+rows) of a panel [k, 16].
 func (ks *kernels) repackPanel(panel, src []float32, first, rows, k int) {
