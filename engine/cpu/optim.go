@@ -115,6 +115,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	if p.ClipNorm > 0 {
 		scale = min(1, p.ClipNorm/(norm+1e-6)) // torch.nn.utils.clip_grad_norm_
 	}
+	e.changes()
 	e.copyPublished()
 	e.steps++
 	e.optimizer.step(update{

@@ -100,6 +100,9 @@ func (e *Engine) openSampler(ctx context.Context, spec engine.SamplerSpec) (trin
 	if e.passes.head.hasScore() {
 		return nil, errors.New("cpu: an engine with a value head or a score head has no next tokens to sample")
 	}
+	if spec.InPlace && e.opts.KeepPublished {
+		return nil, errors.New("cpu: a sampler reads the trained weights in place, and the engine trains ahead of it: open one of them otherwise")
+	}
 	s, err := newSampler(e.cfg, spec, e.pool)
 	if err != nil {
 		return nil, err
@@ -153,7 +156,7 @@ func newSampler(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (
 
 func samplerOptions(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (sampler.Options, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text,
-		KeepAcrossVersions: spec.KeepAcrossVersions}
+		KeepAcrossVersions: spec.KeepAcrossVersions, InPlace: spec.Shared && spec.Quantization == "" && (spec.InPlace || spec.LoRA != nil)}
 	switch spec.Quantization {
 	case "":
 	case "bf16":

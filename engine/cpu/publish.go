@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 )
 
 var _ engine.Publisher = (*Engine)(nil)
@@ -62,12 +64,12 @@ func (e *Engine) update(version int64, trained []float32) error {
 // never samples the base alone.
 func (e *Engine) handOver(version int64, trained []float32) error {
 	if e.adapters == nil {
-		return e.updater.Update(version, tensors(e.base, trained))
+		return e.updater.UpdateFrom(version, packed(e.base, trained))
 	}
 	if err := e.updater.UpdateAdapter(version, &e.adapters.LoRA, tensors(&e.adapters.layout, trained)); err != nil || e.hasBase {
 		return err
 	}
-	if err := e.updater.Update(version, tensors(e.base, e.baseFlat)); err != nil {
+	if err := e.updater.UpdateFrom(version, packed(e.base, e.baseFlat)); err != nil {
 		return err
 	}
 	e.hasBase = true
@@ -77,4 +79,34 @@ func (e *Engine) handOver(version int64, trained []float32) error {
 // tensors reads a vector of weights by name.
 func tensors(l *layout, weights []float32) func(name string) ([]float32, error) {
 	return func(name string) ([]float32, error) { return l.tensor(weights, name) }
+}
+
+// packed reads a vector of weights by name, matrices as they are packed.
+func packed(l *layout, weights []float32) sampler.Weights {
+	return sampler.Weights{Tensor: tensors(l, weights), Packed: func(names ...string) *kernel.Packed {
+		s, ok := l.find(names[0] + ".weight")
+		if !ok || s.stack == nil {
+			return nil
+		}
+		p := s.stack.of(weights)
+		return &p
+	}}
+}
+
+// SharesWeights reports whether the sampler reads the very weights that OptimStep changes. It then rests from there to the next Adopt.
+func (e *Engine) SharesWeights() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sharesTrained()
+}
+
+func (e *Engine) sharesTrained() bool {
+	return e.adapters == nil && e.updater != nil && e.updater.InPlace()
+}
+
+// changes makes the sampler rest before the trained weights change, if it reads them.
+func (e *Engine) changes() {
+	if e.sharesTrained() {
+		e.updater.Rest()
+	}
 }

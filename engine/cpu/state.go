@@ -132,6 +132,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 		}
 	}
 	e.clearGradient()
+	e.changes()
 	for _, part := range e.stored(s.Behind, s.hasGradient()) {
 		if err := part.read(file); err != nil {
 			return err

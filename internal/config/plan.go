@@ -103,7 +103,9 @@ type MemoryChoice struct {
 	Costs   string `json:"costs"`
 }
 
-func (c MemoryChoice) words() string { return fmt.Sprintf("%s with %s: %s", Size(c.Saves), c.Setting, c.Costs) }
+func (c MemoryChoice) words() string {
+	return fmt.Sprintf("%s with %s: %s", Size(c.Saves), c.Setting, c.Costs)
+}
 
 // MemoryPlan is the memory of one kind, in bytes.
 type MemoryPlan struct {
