@@ -39,6 +39,7 @@ type publication struct {
 	publishedWeights []float32 // copy of the published weights, valid if behind is set; see Options.KeepPublished
 	updater          updater
 	hasBase          bool // the updater has the frozen base weights
+	inPlace          bool // the updater reads the trained weights where they are
 }
 
 // updater receives published weights; the engine's sampler is one.
@@ -116,7 +117,7 @@ func (e *Engine) Config() *model.Config { return e.cfg }
 func (e *Engine) attach(u updater) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.updater, e.hasBase = u, false
+	e.updater, e.hasBase, e.inPlace = u, false, u != nil && u.InPlace() && e.adapters == nil
 }
 
 // Steps returns the number of optimizer steps done, including those before a resume.

@@ -101,7 +101,7 @@ func (e *Engine) openSampler(ctx context.Context, spec engine.SamplerSpec) (trin
 		return nil, errors.New("cpu: an engine with a value head or a score head has no next tokens to sample")
 	}
 	if spec.InPlace && e.opts.KeepPublished {
-		return nil, errors.New("cpu: a sampler reads the trained weights in place, and the engine trains ahead of it: open one of them otherwise")
+		return nil, errors.New("cpu: a sampler of an engine that trains ahead cannot read the trained weights in place")
 	}
 	s, err := newSampler(e.cfg, spec, e.pool)
 	if err != nil {

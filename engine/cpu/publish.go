@@ -94,19 +94,11 @@ func packed(l *layout, weights []float32) sampler.Weights {
 }
 
 // SharesWeights reports whether the sampler reads the very weights that OptimStep changes. It then rests from there to the next Adopt.
-func (e *Engine) SharesWeights() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.sharesTrained()
-}
-
-func (e *Engine) sharesTrained() bool {
-	return e.adapters == nil && e.updater != nil && e.updater.InPlace()
-}
+func (p *publication) SharesWeights() bool { return p.inPlace }
 
 // changes makes the sampler rest before the trained weights change, if it reads them.
-func (e *Engine) changes() {
-	if e.sharesTrained() {
-		e.updater.Rest()
+func (p *publication) changes() {
+	if p.inPlace {
+		p.updater.Rest()
 	}
 }

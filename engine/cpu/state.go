@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -238,57 +237,6 @@ func readParts(file *safetensors.File, name string, shape []int, read func(safet
 	}
 	if err := read(t); err != nil {
 		return fmt.Errorf("cpu: state: %w", err)
-	}
-	return nil
-}
-
-// weightVector is a vector of weights.
-type weightVector struct {
-	prefix  string
-	layout  *layout
-	weights []float32
-}
-
-// partSize is the number of elements that are read or written at once.
-const partSize = 1 << 16
-
-// entries implements stored.
-func (v weightVector) entries() (out []safetensors.Entry) {
-	for i := range v.layout.slots {
-		s := &v.layout.slots[i]
-		out = append(out, safetensors.Entry{Name: v.prefix + s.name, DType: safetensors.F32, Shape: s.shape, Write: func(w io.Writer) error {
-			var buf []float32
-			for _, p := range s.spans(partSize) {
-				buf = slices.Grow(buf[:0], p.n)[:p.n]
-				p.read(buf, v.weights)
-				if err := safetensors.Encode(w, safetensors.F32, buf); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
-	}
-	return out
-}
-
-// read implements stored.
-func (v weightVector) read(file *safetensors.File) error {
-	var buf []float32
-	for i := range v.layout.slots {
-		s := &v.layout.slots[i]
-		err := readParts(file, v.prefix+s.name, s.shape, func(t safetensors.Tensor) error {
-			for _, p := range s.spans(partSize) {
-				buf = slices.Grow(buf[:0], p.n)[:p.n]
-				if err := t.Range(buf, p.first); err != nil {
-					return err
-				}
-				p.write(v.weights, buf)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

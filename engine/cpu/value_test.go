@@ -162,12 +162,13 @@ func TestNewValueHead(t *testing.T) {
 	e, again := open(t, opts), open(t, opts)
 	opts.Seed = 4
 	other := open(t, opts)
-	weight := tensorOf(e.base, e.trained, scoreName)
-	if !slices.Equal(weight, tensorOf(again.base, again.trained, scoreName)) || slices.Equal(weight, tensorOf(other.base, other.trained, scoreName)) {
+	head := func(e *Engine) []float32 { return tensorOf(e.base, e.trained, scoreName) }
+	weight, bias := head(e), tensorOf(e.base, e.trained, scoreBiasName)[0]
+	if !slices.Equal(weight, head(again)) || slices.Equal(weight, head(other)) {
 		t.Error("the head's weights are not those of its seed")
 	}
-	if std := math.Sqrt(norm(weight) / float64(len(weight))); std < 0.5*e.cfg.InitializerRange || std > 1.5*e.cfg.InitializerRange || tensorOf(e.base, e.trained, scoreBiasName)[0] != 0 {
-		t.Errorf("standard deviation %v, bias %v; want about %v and 0", std, tensorOf(e.base, e.trained, scoreBiasName), e.cfg.InitializerRange)
+	if std := math.Sqrt(norm(weight) / float64(len(weight))); std < 0.5*e.cfg.InitializerRange || std > 1.5*e.cfg.InitializerRange || bias != 0 {
+		t.Errorf("standard deviation %v, bias %v; want about %v and 0", std, bias, e.cfg.InitializerRange)
 	}
 	valuesOf(t, e, sequences(t, true))
 	if e.passes.head.space.logits.Data != nil || e.passes.head.space.logprob != nil {

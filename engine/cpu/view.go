@@ -2,8 +2,11 @@ package cpu
 
 import (
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // stack is the place of neighbouring matrices with the same input in a vector of weights: the panels of [rows, cols].
@@ -16,25 +19,25 @@ func (s *stack) of(weights []float32) kernel.Packed {
 
 // view finds tensors in a flat vector, which may be nil.
 type view struct {
-	*layout
+	layout  *layout
 	flat    []float32
 	weights bool // the vector has weights, so its matrices are in panels
 }
 
 // vector returns a tensor that is no matrix; nil if there is none.
 func (v view) vector(name string) []float32 {
-	if s, ok := v.find(name); ok && v.weights && v.flat != nil {
+	if s, ok := v.layout.find(name); ok && v.weights && v.flat != nil {
 		return v.flat[s.at : s.at+s.size() : s.at+s.size()]
 	}
-	return v.in(v.flat, name)
+	return v.layout.in(v.flat, name)
 }
 
 // matrix returns the matrix [rows of all names, in] that neighbouring tensors form. It is empty if the layout lacks one of them.
 func (v view) matrix(names ...string) kernel.Matrix {
-	s, ok := v.find(names[0])
+	s, ok := v.layout.find(names[0])
 	switch {
 	case !ok || !v.weights || v.flat == nil:
-		return v.block(v.flat, names...)
+		return v.layout.block(v.flat, names...)
 	case s.stack == nil:
 		return kernel.NewMatrix(v.vector(names[0]), s.shape[0], s.size()/s.shape[0])
 	}
@@ -46,13 +49,13 @@ func (v view) matrix(names ...string) kernel.Matrix {
 func (v view) biases(names ...string) []float32 {
 	n := 0
 	for _, name := range names {
-		s, ok := v.find(name)
+		s, ok := v.layout.find(name)
 		if !ok || v.flat == nil {
 			return nil
 		}
 		n += s.size()
 	}
-	s, _ := v.find(names[0])
+	s, _ := v.layout.find(names[0])
 	at := s.from
 	if v.weights {
 		at = s.at
@@ -153,4 +156,56 @@ func (l *layout) tensor(weights []float32, name string) ([]float32, error) {
 	out := make([]float32, s.size())
 	whole.read(out, weights)
 	return out, nil
+}
+
+// weightVector is a vector of weights.
+type weightVector struct {
+	prefix  string
+	layout  *layout
+	weights []float32
+}
+
+// partSize is the number of elements that are read or written at once.
+const partSize = 1 << 16
+
+// entries implements stored.
+func (v weightVector) entries() (out []safetensors.Entry) {
+	for i := range v.layout.slots {
+		s := &v.layout.slots[i]
+		write := func(w io.Writer) error {
+			var buf []float32
+			for _, p := range s.spans(partSize) {
+				buf = slices.Grow(buf[:0], p.n)[:p.n]
+				p.read(buf, v.weights)
+				if err := safetensors.Encode(w, safetensors.F32, buf); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		out = append(out, safetensors.Entry{Name: v.prefix + s.name, DType: safetensors.F32, Shape: s.shape, Write: write})
+	}
+	return out
+}
+
+// read implements stored.
+func (v weightVector) read(file *safetensors.File) error {
+	var buf []float32
+	for i := range v.layout.slots {
+		s := &v.layout.slots[i]
+		err := readParts(file, v.prefix+s.name, s.shape, func(t safetensors.Tensor) error {
+			for _, p := range s.spans(partSize) {
+				buf = slices.Grow(buf[:0], p.n)[:p.n]
+				if err := t.Range(buf, p.first); err != nil {
+					return err
+				}
+				p.write(v.weights, buf)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -164,8 +164,8 @@ type demanding interface {
 
 // microTokens returns the tokens of a micro-batch that suit the engine that trains.
 func (e *Engines) microTokens(maxModelLen int) int {
-	if catalog, ok := registry.Find("trainer"); ok && catalog.Has(e.Train) {
-		if engine, ok := catalog.Default(e.Train).(microBatching); ok {
+	if registry.Trainers.Has(e.Train) {
+		if engine, ok := registry.Trainers.Default(e.Train).(microBatching); ok {
 			return engine.MicroTokens()
 		}
 	}

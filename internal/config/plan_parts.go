@@ -272,7 +272,8 @@ func (c *planner) memory() {
 	for _, words := range wordsOf(f.Choices, MemoryChoice.words) {
 		c.row("saves", "%s", words)
 	}
-	c.has("memory", c.Memory, "memory_sum", c.MemorySum, "memory_machine", c.MemoryHere, "memory_choices", f.Choices, "does_not_fit", c.DoesNotFit)
+	c.has("memory", c.Memory, "memory_sum", c.MemorySum, "memory_machine", c.MemoryHere, "memory_choices", f.Choices,
+		"does_not_fit", c.DoesNotFit)
 }
 
 // Fits returns an error if the run cannot start on this machine: local models or datasets are

@@ -462,6 +462,35 @@ func TestUnfinishedStepIsNotSaved(t *testing.T) {
 	}
 }
 
+// claimed are weights that tell when the trainer may change them.
+type claimed func() error
+
+func (claimed) Publish(context.Context, int64) error { return nil }
+
+func (c claimed) Claim(context.Context) error { return c() }
+
+// The trainer claims the weights before each optimizer step, and makes none if it does not get them.
+func TestWeightsAreClaimedBeforeTheyChange(t *testing.T) {
+	o, b, _ := newOptions(t, 3, new([]int64))
+	claims := [][]float64{nil}
+	refused := errors.New("the explorer never ended")
+	o.Weights = claimed(func() error {
+		if slices.Equal(b.Weights, claims[len(claims)-1]) {
+			t.Error("the step before changed nothing")
+		}
+		if claims = append(claims, slices.Clone(b.Weights)); len(claims) > 3 {
+			return refused
+		}
+		return nil
+	})
+	if err := New(*o).Run(t.Context(), t.Context()); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	if len(claims) != 4 || !slices.Equal(b.Weights, claims[3]) {
+		t.Errorf("claimed %v, and the weights are %v", claims[1:], b.Weights)
+	}
+}
+
 // If the source ends right after a checkpoint, the trainer saves the step again, as the last.
 func TestLastCheckpointIsSavedAsTheLast(t *testing.T) {
 	o, _, _ := newOptions(t, 4, new([]int64))
