@@ -118,9 +118,11 @@ type SamplerSpec struct {
 
 	// Shared says that the sampler gets its weights from an engine of this process, through Offer and
 	// Adopt. The plug-in of the same name opened that engine. Beside is the engine, or nil for
-	// PlanMemory.
-	Shared bool
-	Beside Trainer
+	// PlanMemory. InPlace says that nobody samples from an optimizer step to the next Adopt, so the
+	// sampler may read the very weights that are trained.
+	Shared  bool
+	InPlace bool
+	Beside  Trainer
 }
 
 // ServerSpec says which servers a sampler starts. Its fields are keys of explorer.rollout_model.

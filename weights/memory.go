@@ -103,6 +103,25 @@ func (m *Memory) rendezvous(ctx context.Context, version int64) error {
 	return nil
 }
 
+// sharer is an engine whose sampler may read the very weights that the engine trains.
+type sharer interface{ SharesWeights() bool }
+
+// Claim waits until nobody samples before the next version, if the sampler reads the weights that are trained. The trainer calls it
+// before it changes them. The explorer waits for that version by then, so Publish would wait as long.
+func (m *Memory) Claim(ctx context.Context) error {
+	if e, ok := m.engine.(sharer); !ok || !e.SharesWeights() {
+		return nil
+	}
+	err := m.await(ctx, "the explorer to end its steps before the weights change", func() bool {
+		return m.holds == 0 && (m.explorerDone || m.wanted > m.version)
+	})
+	if err != nil {
+		return err
+	}
+	m.mu.Unlock()
+	return nil
+}
+
 // adopt brings the version that the trainer published last into use. The lock is held.
 func (m *Memory) adopt(ctx context.Context) error {
 	version, err := m.engine.Adopt(ctx)

@@ -21,6 +21,51 @@ func TestMemoryIsASynchronizer(t *testing.T) {
 	})
 }
 
+// shares is an engine whose sampler reads the weights that it trains.
+type shares struct{ versions }
+
+func (*shares) SharesWeights() bool { return true }
+
+// The trainer may change shared weights once the explorer waits for the next version and no evaluation holds the one in use.
+func TestClaimWaitsForTheExplorer(t *testing.T) {
+	claims := func(e weights.Offerer) (*weights.Memory, chan error) {
+		m, claimed := weights.NewMemory(e, 0, weights.AtRendezvous, time.Minute), make(chan error, 1)
+		return m, claimed
+	}
+	m, _ := claims(&versions{})
+	if err := m.Claim(t.Context()); err != nil { // the weights are the engine's alone
+		t.Fatal(err)
+	}
+	m, claimed := claims(&shares{})
+	held, release := make(chan bool), make(chan bool)
+	go m.Held(t.Context(), func(int64) error { close(held); <-release; return nil })
+	<-held
+	go func() { claimed <- m.Claim(t.Context()) }()
+	got := make(chan error, 1)
+	go func() {
+		_, err := m.Wait(t.Context(), 1, false)
+		got <- err
+	}()
+	select {
+	case <-claimed:
+		t.Fatal("the weights change under an evaluation")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if err := errors.Join(<-claimed, m.Publish(t.Context(), 1), <-got); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := m.Claim(ctx); err == nil {
+		t.Error("the weights change while the explorer samples with them")
+	}
+	m.ExplorerDone()
+	if err := m.Claim(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // versions is an engine that has versions and nothing else.
 type versions struct {
 	engine.Trainer

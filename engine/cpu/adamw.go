@@ -19,11 +19,15 @@ func init() {
 
 // adamW is Adam with decoupled weight decay (Loshchilov & Hutter 2019), like torch.optim.AdamW with
 // one parameter group.
-type adamW struct{ mean, square vector }
+type adamW struct {
+	mean, square vector
+	spans        []span
+}
 
 func (*adamW) describe() string { return engine.AdamW }
 
 func (a *adamW) take(memory *account, l *layout) (err error) {
+	a.spans = l.spans(taskSize)
 	const why = "two moments"
 	if a.mean, err = takeVector(memory, "exp_avg.", l, why); err != nil {
 		return err
@@ -35,7 +39,11 @@ func (a *adamW) take(memory *account, l *layout) (err error) {
 func (a *adamW) state() []stored { return []stored{a.mean, a.square} }
 
 func (a *adamW) step(u update) {
-	u.adamW().Step(u.pool, u.weights, u.gradient, a.mean.flat, a.square.flat)
+	adam := u.adamW().Prepare()
+	u.each(a.spans, func(w []float32, at int) {
+		to := at + len(w)
+		adam.Update(w, u.gradient[at:to], a.mean.flat[at:to], a.square.flat[at:to])
+	})
 }
 
 // adamW returns the constants of an AdamW step.

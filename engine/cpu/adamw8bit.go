@@ -37,11 +37,10 @@ type adamW8bit struct {
 	updatePart   func(task int) // a method value, made once so that a step allocates nothing
 }
 
-// part is n weights of one tensor, which one task updates.
+// part is some weights of one tensor, which one task updates.
 type part struct {
-	weight int // the first weight, in the trained vector
-	moment int // its moments, in codes or in small
-	n      int
+	span
+	moment int  // of the first, in codes or in small
 	coded  bool // the moments are in codes
 }
 
@@ -50,8 +49,8 @@ func (*adamW8bit) describe() string { return engine.AdamW8bit }
 func (a *adamW8bit) take(memory *account, l *layout) (err error) {
 	a.updatePart = a.updateWeights
 	large, small := &layout{index: map[string]int{}}, &layout{index: map[string]int{}}
-	for _, s := range l.slots {
-		a.place(s, large, small)
+	for i := range l.slots {
+		a.place(&l.slots[i], large, small)
 	}
 	const why = "two moments, 8 bits where a tensor has at least 4096 weights"
 	if a.mean, err = takeCodes(memory, "exp_avg.", large, signedCodes(), why); err != nil {
@@ -69,8 +68,8 @@ func (a *adamW8bit) take(memory *account, l *layout) (err error) {
 }
 
 // place adds the moments of a tensor to one of the layouts, and cuts the tensor into parts.
-func (a *adamW8bit) place(s slot, large, small *layout) {
-	const leastCoded, partSize = 4096, 64 * codeBlock
+func (a *adamW8bit) place(s *slot, large, small *layout) {
+	const leastCoded = 4096
 	l, n := small, s.size()
 	if n >= leastCoded {
 		l = large
@@ -78,8 +77,8 @@ func (a *adamW8bit) place(s slot, large, small *layout) {
 	}
 	l.add(slot{name: s.name, shape: s.shape})
 	moment := l.slots[len(l.slots)-1].from
-	for from := 0; from < n; from += partSize {
-		a.parts = append(a.parts, part{weight: s.from + from, moment: moment + from, n: min(partSize, n-from), coded: l == large})
+	for _, p := range s.spans(64 * codeBlock) {
+		a.parts = append(a.parts, part{span: p, moment: moment + p.first, coded: l == large})
 	}
 }
 
@@ -92,8 +91,22 @@ func (a *adamW8bit) step(u update) {
 
 // updateWeights updates the weights of one part.
 func (a *adamW8bit) updateWeights(task int) {
-	p, u := a.parts[task], &a.now
-	w, g := u.weights[p.weight:p.weight+p.n], u.gradient[p.weight:p.weight+p.n]
+	p, u := &a.parts[task], &a.now
+	if w := p.direct(u.weights); w != nil {
+		a.updateRows(p, w)
+		return
+	}
+	w := u.pool.Borrow(p.n)
+	defer u.pool.Return(w)
+	p.read(w, u.weights)
+	a.updateRows(p, w)
+	p.write(u.weights, w)
+}
+
+// updateRows updates the weights of one part, row-major.
+func (a *adamW8bit) updateRows(p *part, w []float32) {
+	u, at := &a.now, p.slot.from+p.first
+	g := u.gradient[at : at+p.n]
 	if !p.coded {
 		a.constants.Update(w, g, a.small[0].flat[p.moment:p.moment+p.n], a.small[1].flat[p.moment:p.moment+p.n])
 		return

@@ -34,7 +34,7 @@ func TestAdamW8bitEqualsThePaper(t *testing.T) {
 		e := open(t, opts)
 		e.fillGradient(1000, 0.1)
 		start := slices.Clone(e.gradient)
-		copy(e.trained, start)
+		e.setRowMajor(start)
 		for step, size := range []float32{0.01, 1, 0.25, 2, 0.003, 0.5} {
 			e.fillGradient(uint64(step), 1)
 			for i, g := range e.gradient {
@@ -45,7 +45,7 @@ func TestAdamW8bitEqualsThePaper(t *testing.T) {
 			}
 		}
 		for _, tensor := range []string{"model.embed_tokens.weight", "model.norm.weight", "model.layers.0.self_attn.k_proj.weight", "model.layers.0.mlp.down_proj.weight"} {
-			moved := slices.Clone(e.base.in(e.trained, tensor))
+			moved := e.base.in(e.rowMajor(), tensor)
 			for i, v := range e.base.in(start, tensor) {
 				moved[i] -= v
 			}

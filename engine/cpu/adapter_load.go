@@ -42,7 +42,7 @@ func (l *loader) addAdapters(source model.Source) error {
 	if l.adapters, err = newAdapterLayout(l.cfg, lora); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
-	if l.trained, err = l.memory.take("adapter", l.adapters.size, "float32"); err != nil || l.memory.planning {
+	if l.trained, err = l.memory.take("adapter", l.adapters.room, "float32"); err != nil || l.memory.planning {
 		return err
 	}
 	var from model.Source = file
@@ -54,8 +54,8 @@ func (l *loader) addAdapters(source model.Source) error {
 	if err := readTensors(l.pool, &l.adapters.layout, l.trained, adapterOrModel{from, source}); err != nil {
 		return err
 	}
-	l.weights = viewModel(l.cfg, l.base, l.baseFlat, l.adapters, l.trained)
-	l.reference = viewModel(l.cfg, l.base, l.baseFlat, nil, nil)
+	l.weights = viewModel(l.cfg, view{l.base, l.baseFlat, true}, l.adapters, l.trained)
+	l.reference = viewModel(l.cfg, view{l.base, l.baseFlat, true}, nil, nil)
 	return nil
 }
 

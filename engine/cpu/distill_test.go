@@ -258,10 +258,10 @@ func TestDivergenceGradientIsTheSlope(t *testing.T) {
 				}
 			}
 			const h = 2e-3
-			at := e.trained[steepest]
+			at := e.rowMajor()[steepest]
 			value := func(shift float32) float64 {
-				e.trained[steepest] = at + shift
-				defer func() { e.trained[steepest] = at }()
+				e.setWeight(steepest, at+shift)
+				defer e.setWeight(steepest, at)
 				sum, _ := e.gradientOf(t, loss, whole(sequences(t, true)))
 				return sum
 			}

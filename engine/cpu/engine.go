@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -38,16 +39,20 @@ type publication struct {
 	publishedWeights []float32 // copy of the published weights, valid if behind is set; see Options.KeepPublished
 	updater          updater
 	hasBase          bool // the updater has the frozen base weights
+	inPlace          bool // the updater reads the trained weights where they are
 }
 
 // updater receives published weights; the engine's sampler is one.
 type updater interface {
-	// Update takes over the weights of a version, or under LoRA the weights of the base. tensor
-	// returns them by their Hugging Face names; Update must not change what it returns.
-	Update(version int64, tensor func(name string) ([]float32, error)) error
+	// UpdateFrom takes over the weights of a version, or under LoRA the weights of the base. It must not change what they return.
+	UpdateFrom(version int64, w sampler.Weights) error
 	// UpdateAdapter takes over the adapter of a version, before or after the base. tensor returns
 	// the tensors of lora.Tensors.
 	UpdateAdapter(version int64, lora *model.LoRA, tensor func(name string) ([]float32, error)) error
+	// InPlace reports whether the updater reads the packed weights where they are. Rest returns once it does not, until the next
+	// UpdateFrom.
+	InPlace() bool
+	Rest()
 }
 
 // Open reads a model, or makes random weights if opts says so, and takes all memory that training
@@ -112,7 +117,7 @@ func (e *Engine) Config() *model.Config { return e.cfg }
 func (e *Engine) attach(u updater) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.updater, e.hasBase = u, false
+	e.updater, e.hasBase, e.inPlace = u, false, u != nil && u.InPlace() && e.adapters == nil
 }
 
 // Steps returns the number of optimizer steps done, including those before a resume.
@@ -129,6 +134,9 @@ func (e *Engine) Parameters() int64 { return e.count() }
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.updater != nil && e.updater.InPlace() {
+		e.updater.Rest()
+	}
 	err := e.memory.arena.Free()
 	if e.memory == &e.of.memory {
 		err = errors.Join(err, e.of.close())

@@ -15,7 +15,10 @@ const align = 16
 type slot struct {
 	name  string
 	shape []int
-	from  int
+	from  int    // in a vector whose tensors are row-major
+	at    int    // in a vector of weights; that of the stack, if there is one
+	stack *stack // nil if weights are row-major, too
+	row   int    // first row in the stack
 }
 
 func (s slot) size() int {
@@ -29,22 +32,45 @@ func (s slot) size() int {
 // layout places tensors in one flat vector, so that optimizer, clipping and saving need not know
 // the model's structure. The tensors of a group are neighbours: q, k and v form one matrix, gate
 // and up another.
+//
+// A vector of weights has the matrices of a group as one, in the panels that products read. So forward passes pack nothing, and a
+// sampler may read them where they are (decision 29). Gradients and moments are row-major.
 type layout struct {
 	slots []slot // in the order of the vector
 	index map[string]int
-	size  int // elements, gaps included; gaps stay 0
+	size  int // elements of a row-major vector, gaps included; gaps stay 0
+	room  int // elements of a vector of weights, gaps included
 }
 
 // add places a group of neighbouring tensors.
 func (l *layout) add(group ...slot) {
-	l.size = (l.size + align - 1) / align * align
+	l.size, l.room = aligned(l.size), aligned(l.room)
 	for _, s := range group {
-		s.from = l.size
-		l.index[s.name] = len(l.slots)
-		l.slots = append(l.slots, s)
-		l.size += s.size()
+		s.from, s.at = l.size, l.room
+		l.put(s)
+		l.room += s.size()
 	}
 }
+
+// addStack places a group of matrices with the same input.
+func (l *layout) addStack(group ...slot) {
+	l.size = aligned(l.size)
+	stack := &stack{at: aligned(l.room), cols: group[0].shape[1]}
+	for _, s := range group {
+		s.from, s.at, s.stack, s.row = l.size, stack.at, stack, stack.rows
+		l.put(s)
+		stack.rows += s.shape[0]
+	}
+	l.room = stack.at + kernel.PackedFloats(stack.rows, stack.cols)
+}
+
+func (l *layout) put(s slot) {
+	l.index[s.name] = len(l.slots)
+	l.slots = append(l.slots, s)
+	l.size += s.size()
+}
+
+func aligned(n int) int { return (n + align - 1) / align * align }
 
 // find returns the slot of a tensor by its Hugging Face name.
 func (l *layout) find(name string) (slot, bool) {
@@ -114,6 +140,12 @@ const (
 
 func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", layer) }
 
+// isStack reports whether a tensor is a matrix that forward passes multiply with. An embedding alone is only read row by row, and a
+// head of few outputs is not worth a panel of 16.
+func isStack(cfg *model.Config, s slot) bool {
+	return len(s.shape) == 2 && s.name != scoreName && (s.name != embeddingName || cfg.TieEmbeddings && cfg.Head == model.CausalLM)
+}
+
 // modelLayout places every tensor of a model.
 func modelLayout(cfg *model.Config) (*layout, error) {
 	shapes := map[string][]int{}
@@ -128,7 +160,13 @@ func modelLayout(cfg *model.Config) (*layout, error) {
 				group = append(group, slot{name: name, shape: shape})
 			}
 		}
-		l.add(group...)
+		switch {
+		case len(group) == 0:
+		case isStack(cfg, group[0]):
+			l.addStack(group...)
+		default:
+			l.add(group...)
+		}
 	}
 	place(embeddingName)
 	for layer := range cfg.NumLayers {

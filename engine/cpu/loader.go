@@ -26,9 +26,9 @@ func (l *loader) load(source model.Source) error {
 	if err := l.trainAll(source); err != nil {
 		return err
 	}
-	l.weights = viewModel(l.cfg, l.base, l.trained, nil, nil)
+	l.weights = viewModel(l.cfg, view{l.base, l.trained, true}, nil, nil)
 	if l.opts.Reference {
-		l.reference = viewModel(l.cfg, l.base, l.baseFlat, nil, nil)
+		l.reference = viewModel(l.cfg, view{l.base, l.baseFlat, true}, nil, nil)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (b *base) takeFrozen(source model.Source) (err error) {
 	if !adapts && !only {
 		why = "frozen weights of the reference model, float32"
 	}
-	b.memory.note(frozenWeights, 4*int64(b.base.size), why+"; one copy for all engines that read the same file")
+	b.memory.note(frozenWeights, 4*int64(b.base.room), why+"; one copy for all engines that read the same file")
 	if b.memory.planning {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (b *base) takeFrozen(source model.Source) (err error) {
 
 // readFrozen reads the weights into arena, rounded if the options ask for bf16.
 func (b *base) readFrozen(arena *kernel.Arena, source model.Source) ([]float32, error) {
-	flat, err := arena.Float32(b.base.size)
+	flat, err := arena.Float32(b.base.room)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: base weights: %w", err)
 	}
@@ -84,7 +84,7 @@ func (l *loader) trainAll(source model.Source) error {
 		return nil
 	}
 	var err error
-	if l.trained, err = l.memory.take(trainedWeights, l.base.size, "float32"); err != nil || l.memory.planning {
+	if l.trained, err = l.memory.take(trainedWeights, l.base.room, "float32"); err != nil || l.memory.planning {
 		return err
 	}
 	if l.baseFlat != nil {
@@ -95,35 +95,36 @@ func (l *loader) trainAll(source model.Source) error {
 	return readTensors(l.pool, l.base, l.trained, source)
 }
 
-// readTensors fills a flat vector from a model, in parallel pieces of up to 1024 rows of a tensor.
-func readTensors(pool *kernel.Pool, l *layout, flat []float32, source model.Source) error {
+// readTensors fills a vector of weights from a model, in parallel parts.
+func readTensors(pool *kernel.Pool, l *layout, weights []float32, source model.Source) error {
 	var mu sync.Mutex
 	var first error
 	type piece struct {
-		t        model.Tensor
-		dst      []float32
-		from, to int
+		span
+		t model.Tensor
 	}
 	var pieces []piece
-	for _, s := range l.slots {
+	for i := range l.slots {
+		s := &l.slots[i]
 		t, err := source.Tensor(s.name)
 		if err != nil {
 			return fmt.Errorf("cpu: %w", err)
 		}
-		const rows = 1024
 		width := s.size() / s.shape[0]
-		for from := 0; from < s.shape[0]; from += rows {
-			to := min(from+rows, s.shape[0])
-			pieces = append(pieces, piece{t, flat[s.from+from*width : s.from+to*width], from, to})
+		for _, p := range s.spans(256 * width) {
+			pieces = append(pieces, piece{p, t})
 		}
 	}
 	pool.Run(len(pieces), func(i int) {
 		p := pieces[i]
-		if err := p.t.Rows(p.dst, p.from, p.to); err != nil {
-			mu.Lock()
-			first = errors.Join(first, fmt.Errorf("cpu: %w", err))
-			mu.Unlock()
-		}
+		width := p.slot.size() / p.slot.shape[0]
+		p.change(pool, weights, func(w []float32) {
+			if err := p.t.Rows(w, p.first/width, (p.first+p.n)/width); err != nil {
+				mu.Lock()
+				first = errors.Join(first, fmt.Errorf("cpu: %w", err))
+				mu.Unlock()
+			}
+		})
 	})
 	return first
 }

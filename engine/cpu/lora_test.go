@@ -93,7 +93,7 @@ func TestLaterPublicationsHoldOnlyTheAdapter(t *testing.T) {
 			t.Errorf("version %d: %d tensors of the base", version, len(sampler.tensors))
 		}
 		for name, v := range sampler.tensors {
-			if !slices.Equal(v, e.base.in(e.baseFlat, name)) {
+			if !slices.Equal(v, tensorOf(e.base, e.baseFlat, name)) {
 				t.Errorf("%s is not the base's", name)
 			}
 		}

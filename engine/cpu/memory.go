@@ -92,9 +92,9 @@ func (e *Engine) takeOptimizer() (err error) {
 		}
 	}
 	if e.adapters != nil {
-		e.grads = viewModel(e.cfg, e.base, nil, e.adapters, e.gradient)
+		e.grads = viewModel(e.cfg, view{layout: e.base}, e.adapters, e.gradient)
 	} else {
-		e.grads = viewModel(e.cfg, e.base, e.gradient, nil, nil)
+		e.grads = viewModel(e.cfg, view{layout: e.base, flat: e.gradient}, nil, nil)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (e *Engine) takeOptimizer() (err error) {
 func (e *Engine) takePublished() (err error) {
 	if e.publishedWeights == nil {
 		const why = "the samplers' weights while newer ones are trained, float32"
-		e.publishedWeights, err = e.memory.take("published weights", e.trainedLayout().size, why)
+		e.publishedWeights, err = e.memory.take("published weights", e.trainedLayout().room, why)
 	}
 	return err
 }

@@ -32,12 +32,12 @@ type mixtureSpace struct {
 }
 
 // viewMixture views the experts of the layer whose tensors' names begin with prefix.
-func viewMixture(cfg *model.Config, base *layout, flat []float32, prefix string) *mixture {
+func viewMixture(cfg *model.Config, base view, prefix string) *mixture {
 	view := func(modules ...string) linear {
 		for i, module := range modules {
 			modules[i] = prefix + "mlp." + module + ".weight"
 		}
-		return linear{weight: base.block(flat, modules...)}
+		return linear{weight: base.matrix(modules...)}
 	}
 	m := &mixture{router: view("gate")}
 	for i := range cfg.Mixture.Experts {

@@ -84,21 +84,27 @@ func (m *muon) state() []stored { return []stored{m.buffer, m.mean, m.square} }
 
 func (m *muon) step(u update) {
 	for _, s := range m.buffer.layout.slots {
-		w, g, b := u.layout.in(u.weights, s.name), u.layout.in(u.gradient, s.name), m.buffer.in(s.name)
+		g, b := u.layout.in(u.gradient, s.name), m.buffer.in(s.name)
 		eachBlock(u.pool, len(g), func(from, to int) {
 			kernel.Scale(g[from:to], g[from:to], float32(u.scale))
 			addMomentum(b[from:to], g[from:to], m.momentum, m.nesterov)
 		})
 		direction := m.space.newtonSchulz(u.pool, kernel.NewMatrix(g, s.shape[0], s.shape[1]))
 		rate := u.LR * 0.2 * math.Sqrt(float64(max(s.shape[0], s.shape[1])))
-		eachBlock(u.pool, len(w), func(from, to int) {
-			kernel.Scale(w[from:to], w[from:to], float32(1-u.LR*u.WeightDecay))
-			kernel.Axpy(w[from:to], direction[from:to], float32(-rate))
+		at, _ := u.layout.find(s.name)
+		u.each(at.spans(taskSize), func(w []float32, from int) {
+			kernel.Scale(w, w, float32(1-u.LR*u.WeightDecay))
+			kernel.Axpy(w, direction[from-at.from:][:len(w)], float32(-rate))
 		})
 	}
-	adam := u.adamW()
+	adam := u.adamW().Prepare()
 	for _, s := range m.mean.layout.slots {
-		w, g := u.layout.in(u.weights, s.name), u.layout.in(u.gradient, s.name)
-		adam.Step(u.pool, w, g, m.mean.in(s.name), m.square.in(s.name))
+		at, _ := u.layout.find(s.name)
+		g, mean, square := u.layout.in(u.gradient, s.name), m.mean.in(s.name), m.square.in(s.name)
+		u.each(at.spans(taskSize), func(w []float32, from int) {
+			from -= at.from
+			to := from + len(w)
+			adam.Update(w, g[from:to], mean[from:to], square[from:to])
+		})
 	}
 }

@@ -29,17 +29,17 @@ type layer struct {
 
 // viewModel views base weights (or their gradient) and, if adapters is not nil, LoRA weights (or
 // their gradient). Either flat vector may be nil.
-func viewModel(cfg *model.Config, base *layout, flat []float32, adapters *adapterLayout, adapterFlat []float32) *network {
-	m := &network{embedding: base.block(flat, embeddingName), norm: base.in(flat, finalNormName)}
+func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFlat []float32) *network {
+	m := &network{embedding: base.matrix(embeddingName), norm: base.vector(finalNormName)}
 	switch {
 	case cfg.Head != model.CausalLM && adapters != nil && adapters.has(scoreName):
-		m.score = viewScore(&adapters.layout, adapterFlat)
+		m.score = viewScore(view{&adapters.layout, adapterFlat, true})
 	case cfg.Head != model.CausalLM:
-		m.score = viewScore(base, flat)
+		m.score = viewScore(base)
 	case cfg.TieEmbeddings:
 		m.head.weight = m.embedding
 	default:
-		m.head.weight = base.block(flat, headName)
+		m.head.weight = base.matrix(headName)
 	}
 	if adapters != nil {
 		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
@@ -51,25 +51,22 @@ func viewModel(cfg *model.Config, base *layout, flat []float32, adapters *adapte
 			for j, module := range modules {
 				weights[j], biases[j] = prefix+module+".weight", prefix+module+".bias"
 			}
-			l := linear{weight: base.block(flat, weights...)}
-			if _, ok := base.find(biases[0]); ok {
-				l.bias = base.block(flat, biases...).Data
-			}
+			l := linear{weight: base.matrix(weights...), bias: base.biases(biases...)}
 			if adapters != nil {
-				adapters.view(&l, base, adapterFlat, prefix, modules)
+				adapters.view(&l, base.layout, adapterFlat, prefix, modules)
 			}
 			return l
 		}
 		l := layer{
-			attentionNorm: base.in(flat, prefix+"input_layernorm.weight"),
-			qNorm:         base.in(flat, prefix+"self_attn.q_norm.weight"),
-			kNorm:         base.in(flat, prefix+"self_attn.k_norm.weight"),
+			attentionNorm: base.vector(prefix + "input_layernorm.weight"),
+			qNorm:         base.vector(prefix + "self_attn.q_norm.weight"),
+			kNorm:         base.vector(prefix + "self_attn.k_norm.weight"),
 			qkv:           view("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
 			output:        view("self_attn.o_proj"),
-			mlpNorm:       base.in(flat, prefix+"post_attention_layernorm.weight"),
+			mlpNorm:       base.vector(prefix + "post_attention_layernorm.weight"),
 		}
 		if cfg.Sparse(i) {
-			l.experts = viewMixture(cfg, base, flat, prefix)
+			l.experts = viewMixture(cfg, base, prefix)
 		} else {
 			l.gateUp, l.down = view("mlp.gate_proj", "mlp.up_proj"), view("mlp.down_proj")
 		}
@@ -78,6 +75,6 @@ func viewModel(cfg *model.Config, base *layout, flat []float32, adapters *adapte
 	return m
 }
 
-func viewScore(l *layout, flat []float32) linear {
-	return linear{weight: l.block(flat, scoreName), bias: l.in(flat, scoreBiasName)}
+func viewScore(v view) linear {
+	return linear{weight: v.matrix(scoreName), bias: v.vector(scoreBiasName)}
 }

@@ -33,8 +33,19 @@ type update struct {
 	number   int64   // of the step, counted from 1
 	scale    float64 // multiplies the gradient, to clip it
 	layout   *layout
-	weights  []float32 // by layout
-	gradient []float32 // by layout
+	weights  []float32
+	gradient []float32 // row-major
+}
+
+// taskSize is the number of weights that one task updates.
+const taskSize = 1 << 15
+
+// each calls do for parts of the weights, in parallel. at is the place of w in row-major vectors.
+func (u *update) each(spans []span, do func(w []float32, at int)) {
+	u.pool.Run(len(spans), func(i int) {
+		p := spans[i]
+		p.change(u.pool, u.weights, func(w []float32) { do(w, p.slot.from+p.first) })
+	})
 }
 
 // optimizers are the constructors by name; each optimizer registers itself.
@@ -104,6 +115,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	if p.ClipNorm > 0 {
 		scale = min(1, p.ClipNorm/(norm+1e-6)) // torch.nn.utils.clip_grad_norm_
 	}
+	e.changes()
 	e.copyPublished()
 	e.steps++
 	e.optimizer.step(update{

@@ -43,6 +43,10 @@ func (trainerPlugin) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (en
 	return e, nil
 }
 
+// MicroTokens says which micro-batch a run has that does not set trainer.max_token_len_per_gpu. More tokens make no product
+// faster, and activations and logits take memory for each.
+func (trainerPlugin) MicroTokens() int { return 1024 }
+
 // OpenBase implements engine.BaseSharer.
 func (trainerPlugin) OpenBase(_ context.Context, spec engine.TrainerSpec) (engine.Base, error) {
 	opts, err := baseOptions(spec)
@@ -95,6 +99,9 @@ func (samplerPlugin) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (
 func (e *Engine) openSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	if e.passes.head.hasScore() {
 		return nil, errors.New("cpu: an engine with a value head or a score head has no next tokens to sample")
+	}
+	if spec.InPlace && e.opts.KeepPublished {
+		return nil, errors.New("cpu: a sampler of an engine that trains ahead cannot read the trained weights in place")
 	}
 	s, err := newSampler(e.cfg, spec, e.pool)
 	if err != nil {
@@ -149,7 +156,7 @@ func newSampler(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (
 
 func samplerOptions(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (sampler.Options, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text,
-		KeepAcrossVersions: spec.KeepAcrossVersions}
+		KeepAcrossVersions: spec.KeepAcrossVersions, InPlace: spec.Shared && spec.Quantization == "" && (spec.InPlace || spec.LoRA != nil)}
 	switch spec.Quantization {
 	case "":
 	case "bf16":

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 )
 
 var _ engine.Publisher = (*Engine)(nil)
@@ -62,24 +64,41 @@ func (e *Engine) update(version int64, trained []float32) error {
 // never samples the base alone.
 func (e *Engine) handOver(version int64, trained []float32) error {
 	if e.adapters == nil {
-		return e.updater.Update(version, tensors(e.base, trained))
+		return e.updater.UpdateFrom(version, packed(e.base, trained))
 	}
 	if err := e.updater.UpdateAdapter(version, &e.adapters.LoRA, tensors(&e.adapters.layout, trained)); err != nil || e.hasBase {
 		return err
 	}
-	if err := e.updater.Update(version, tensors(e.base, e.baseFlat)); err != nil {
+	if err := e.updater.UpdateFrom(version, packed(e.base, e.baseFlat)); err != nil {
 		return err
 	}
 	e.hasBase = true
 	return nil
 }
 
-// tensors reads a flat vector by name.
-func tensors(l *layout, flat []float32) func(name string) ([]float32, error) {
-	return func(name string) ([]float32, error) {
-		if !l.has(name) {
-			return nil, fmt.Errorf("cpu: the model has no tensor %s", name)
+// tensors reads a vector of weights by name.
+func tensors(l *layout, weights []float32) func(name string) ([]float32, error) {
+	return func(name string) ([]float32, error) { return l.tensor(weights, name) }
+}
+
+// packed reads a vector of weights by name, matrices as they are packed.
+func packed(l *layout, weights []float32) sampler.Weights {
+	return sampler.Weights{Tensor: tensors(l, weights), Packed: func(names ...string) *kernel.Packed {
+		s, ok := l.find(names[0] + ".weight")
+		if !ok || s.stack == nil {
+			return nil
 		}
-		return l.in(flat, name), nil
+		p := s.stack.of(weights)
+		return &p
+	}}
+}
+
+// SharesWeights reports whether the sampler reads the very weights that OptimStep changes. It then rests from there to the next Adopt.
+func (p *publication) SharesWeights() bool { return p.inPlace }
+
+// changes makes the sampler rest before the trained weights change, if it reads them.
+func (p *publication) changes() {
+	if p.inPlace {
+		p.updater.Rest()
 	}
 }

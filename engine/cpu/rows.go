@@ -16,7 +16,14 @@ func eachRow(pool *kernel.Pool, rows int, do func(row int)) {
 
 // gather copies rows index[i] of src to rows i of dst.
 func gather(pool *kernel.Pool, dst, src kernel.Matrix, index []int32) {
-	eachRow(pool, len(index), func(i int) { copy(dst.Row(i), src.Row(int(index[i]))) })
+	eachRow(pool, len(index), func(i int) {
+		at := int(index[i])
+		if p := src.Packed(); p != nil {
+			p.Rows(dst.Row(i), at, at+1)
+		} else {
+			copy(dst.Row(i), src.Row(at))
+		}
+	})
 }
 
 // copyRows copies src to dst of the same shape.

@@ -46,7 +46,7 @@ func (e *Engine) saveModel(ctx context.Context, dir string, weights []float32, d
 	return model.WriteDir(dir, e.cfg, source, dtype)
 }
 
-// flatSource gives writers of model files the tensors of a flat vector.
+// flatSource gives writers of model files the tensors of a vector of weights.
 type flatSource struct {
 	layout *layout
 	flat   []float32
@@ -67,7 +67,7 @@ func (s flatSource) Tensor(name string) (model.Tensor, error) {
 	}
 	width := at.size() / at.shape[0]
 	return model.NewTensor(name, at.shape, func(dst []float32, from, to int) error {
-		copy(dst, s.flat[at.from+from*width:at.from+to*width])
+		span{&at, from * width, (to - from) * width}.read(dst, s.flat)
 		return nil
 	}), nil
 }

@@ -24,6 +24,7 @@ type sgd struct {
 	momentum float32
 	nesterov bool
 	buffer   vector // b
+	spans    []span
 }
 
 func (s *sgd) describe() string {
@@ -34,6 +35,7 @@ func (s *sgd) describe() string {
 }
 
 func (s *sgd) take(memory *account, l *layout) (err error) {
+	s.spans = l.spans(taskSize)
 	if s.momentum > 0 {
 		s.buffer, err = takeVector(memory, "momentum_buffer.", l, "momentum")
 	}
@@ -48,14 +50,15 @@ func (s *sgd) state() []stored {
 }
 
 func (s *sgd) step(u update) {
-	eachBlock(u.pool, len(u.weights), func(from, to int) {
-		w, g := u.weights[from:to], u.gradient[from:to]
+	u.each(s.spans, func(w []float32, at int) {
+		to := at + len(w)
+		g := u.gradient[at:to]
 		kernel.Scale(g, g, float32(u.scale))
 		if u.WeightDecay > 0 {
 			kernel.Axpy(g, w, float32(u.WeightDecay))
 		}
 		if s.momentum > 0 {
-			addMomentum(s.buffer.flat[from:to], g, s.momentum, s.nesterov)
+			addMomentum(s.buffer.flat[at:to], g, s.momentum, s.nesterov)
 		}
 		kernel.Axpy(w, g, float32(-u.LR))
 	})

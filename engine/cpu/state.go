@@ -65,12 +65,12 @@ func (l *adapterLayout) tag() *loraTag {
 
 // stored returns the tensors of a state.
 func (e *Engine) stored(behind, gradient bool) []stored {
-	all := append([]stored{vector{weightsPrefix, e.trainedLayout(), e.trained}}, e.optimizer.state()...)
+	all := append([]stored{weightVector{weightsPrefix, e.trainedLayout(), e.trained}}, e.optimizer.state()...)
 	if gradient {
 		all = append(all, vector{"gradient.", e.trainedLayout(), e.gradient})
 	}
 	if behind {
-		all = append(all, vector{"published.", e.trainedLayout(), e.publishedWeights})
+		all = append(all, weightVector{"published.", e.trainedLayout(), e.publishedWeights})
 	}
 	return all
 }
@@ -131,6 +131,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 		}
 	}
 	e.clearGradient()
+	e.changes()
 	for _, part := range e.stored(s.Behind, s.hasGradient()) {
 		if err := part.read(file); err != nil {
 			return err
@@ -225,11 +226,16 @@ func (v vector) read(file *safetensors.File) error {
 
 // readTensor fills dst with a tensor of a file. It is an error if the tensor has another shape.
 func readTensor(file *safetensors.File, name string, shape []int, dst []float32) error {
+	return readParts(file, name, shape, func(t safetensors.Tensor) error { return t.Range(dst, 0) })
+}
+
+// readParts calls read with a tensor of a file. It is an error if the tensor has another shape.
+func readParts(file *safetensors.File, name string, shape []int, read func(safetensors.Tensor) error) error {
 	t, ok := file.Tensor(name)
 	if !ok || !slices.Equal(t.Shape, shape) {
 		return fmt.Errorf("cpu: %s: tensor %s has shape %v; expected %v", file.Path, name, t.Shape, shape)
 	}
-	if err := t.Range(dst, 0); err != nil {
+	if err := read(t); err != nil {
 		return fmt.Errorf("cpu: state: %w", err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/model"
 )
@@ -27,10 +28,14 @@ type recorder struct {
 	adapter map[string][]float32
 }
 
-func (r *recorder) Update(version int64, tensor func(name string) ([]float32, error)) error {
+func (r *recorder) InPlace() bool { return false }
+
+func (r *recorder) Rest() {}
+
+func (r *recorder) UpdateFrom(version int64, w sampler.Weights) error {
 	r.version, r.tensors = version, map[string][]float32{}
 	for _, name := range r.names {
-		v, err := tensor(name)
+		v, err := w.Tensor(name)
 		if err != nil {
 			return err
 		}

@@ -190,3 +190,37 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// tensorOf returns a tensor of a vector of weights, row-major.
+func tensorOf(l *layout, weights []float32, name string) []float32 {
+	v, err := l.tensor(weights, name)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// rowMajor returns a copy of the trained weights, placed as their gradient is.
+func (e *Engine) rowMajor() []float32 {
+	out := make([]float32, e.trainedLayout().size)
+	for _, p := range e.trainedLayout().spans(taskSize) {
+		at := p.slot.from + p.first
+		p.read(out[at:at+p.n], e.trained)
+	}
+	return out
+}
+
+// setRowMajor replaces the trained weights.
+func (e *Engine) setRowMajor(v []float32) {
+	for _, p := range e.trainedLayout().spans(taskSize) {
+		at := p.slot.from + p.first
+		p.write(e.trained, v[at:at+p.n])
+	}
+}
+
+// setWeight replaces a weight, given by its place in the gradient.
+func (e *Engine) setWeight(at int, w float32) {
+	all := e.rowMajor()
+	all[at] = w
+	e.setRowMajor(all)
+}

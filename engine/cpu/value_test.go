@@ -101,10 +101,10 @@ func (e *Engine) gradientIsSlope(t *testing.T, by trinity.Loss, batch *trinity.B
 			}
 		}
 		const h = 1e-2
-		at := e.trained[steepest]
+		at := e.rowMajor()[steepest]
 		loss := func(shift float32) float64 {
-			e.trained[steepest] = at + shift
-			defer func() { e.trained[steepest] = at }()
+			e.setWeight(steepest, at+shift)
+			defer e.setWeight(steepest, at)
 			sum, _ := e.gradientOf(t, by, batch)
 			return sum
 		}
@@ -162,12 +162,13 @@ func TestNewValueHead(t *testing.T) {
 	e, again := open(t, opts), open(t, opts)
 	opts.Seed = 4
 	other := open(t, opts)
-	weight := e.base.in(e.trained, scoreName)
-	if !slices.Equal(weight, again.base.in(again.trained, scoreName)) || slices.Equal(weight, other.base.in(other.trained, scoreName)) {
+	head := func(e *Engine) []float32 { return tensorOf(e.base, e.trained, scoreName) }
+	weight, bias := head(e), tensorOf(e.base, e.trained, scoreBiasName)[0]
+	if !slices.Equal(weight, head(again)) || slices.Equal(weight, head(other)) {
 		t.Error("the head's weights are not those of its seed")
 	}
-	if std := math.Sqrt(norm(weight) / float64(len(weight))); std < 0.5*e.cfg.InitializerRange || std > 1.5*e.cfg.InitializerRange || e.base.in(e.trained, scoreBiasName)[0] != 0 {
-		t.Errorf("standard deviation %v, bias %v; want about %v and 0", std, e.base.in(e.trained, scoreBiasName), e.cfg.InitializerRange)
+	if std := math.Sqrt(norm(weight) / float64(len(weight))); std < 0.5*e.cfg.InitializerRange || std > 1.5*e.cfg.InitializerRange || bias != 0 {
+		t.Errorf("standard deviation %v, bias %v; want about %v and 0", std, bias, e.cfg.InitializerRange)
 	}
 	valuesOf(t, e, sequences(t, true))
 	if e.passes.head.space.logits.Data != nil || e.passes.head.space.logprob != nil {

@@ -277,7 +277,7 @@ func (c *RolloutCorrection) check(r report, algorithm *Algorithm, method *Method
 
 // settleAlgorithm fills in the keys that follow from the algorithm type. IsSet still reports what the
 // file sets.
-func settleAlgorithm(r report, algorithm *Algorithm, method *Method, model *Model, trainer *Trainer, w Work) {
+func settleAlgorithm(r report, algorithm *Algorithm, method *Method, trainer *Trainer, w Work) {
 	if own := method.Parts; own != nil && (w.Trains || w.Explores || w.Records()) {
 		a := algorithm
 		setDefault(&a.AdvantageFn, own.Advantage)
@@ -292,9 +292,6 @@ func settleAlgorithm(r report, algorithm *Algorithm, method *Method, model *Mode
 	}
 	settleGradClip(r, algorithm, trainer)
 	algorithm.Optimizer.momentum()
-	if trainer.MaxTokenLenPerGPU == nil {
-		trainer.MaxTokenLenPerGPU = ptr(max(2048, 2**model.MaxModelLen)) // fewer would leave the matrix kernels idle
-	}
 }
 
 // settleGradClip gives the two keys for the largest gradient norm one value.

@@ -162,6 +162,22 @@ type demanding interface {
 	Lacks(trainer, sampler, style string, adapter bool) (lacks []string, hint string)
 }
 
+// microTokens returns the tokens of a micro-batch that suit the engine that trains.
+func (e *Engines) microTokens(maxModelLen int) int {
+	if registry.Trainers.Has(e.Train) {
+		if engine, ok := registry.Trainers.Default(e.Train).(microBatching); ok {
+			return engine.MicroTokens()
+		}
+	}
+	return max(2048, 2*maxModelLen) // fewer would leave matrix kernels idle
+}
+
+// microBatching is an engine that trains and knows which micro-batches suit it.
+type microBatching interface {
+	// MicroTokens returns the least tokens of a micro-batch at which the engine loses no time.
+	MicroTokens() int
+}
+
 // checkAddresses refuses addresses of servers that are none, and servers that are named twice.
 func checkAddresses(key string, all []string, fail func(key, what, hint string)) {
 	roots := map[string]int{}

@@ -14,6 +14,7 @@ type Facts struct {
 	Model   ModelFacts
 	Machine Machine
 	Memory  []MemoryPlan // of the engines and the process around them; empty if not known
+	Choices []MemoryChoice
 	// DoesNotFit tells in one line why the run cannot start, such as how much memory it needs and
 	// there is, and which setting would fit; "" if it fits.
 	DoesNotFit string
@@ -93,6 +94,17 @@ type StagePlan struct {
 	title  string
 	rows   []planRow
 	values []planValue
+}
+
+// MemoryChoice is a way to take less memory of this machine.
+type MemoryChoice struct {
+	Setting string `json:"setting"` // as on the command line, or in words what the run may do itself
+	Saves   int64  `json:"saves"`   // bytes
+	Costs   string `json:"costs"`
+}
+
+func (c MemoryChoice) words() string {
+	return fmt.Sprintf("%s with %s: %s", Size(c.Saves), c.Setting, c.Costs)
 }
 
 // MemoryPlan is the memory of one kind, in bytes.

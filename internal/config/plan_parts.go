@@ -269,7 +269,11 @@ func (c *planner) memory() {
 	if c.addMemory(); len(c.Memory) == 0 {
 		c.row("memory", "not known before the model is there%s", hint)
 	}
-	c.has("memory", c.Memory, "memory_sum", c.MemorySum, "memory_machine", c.MemoryHere, "does_not_fit", c.DoesNotFit)
+	for _, words := range wordsOf(f.Choices, MemoryChoice.words) {
+		c.row("saves", "%s", words)
+	}
+	c.has("memory", c.Memory, "memory_sum", c.MemorySum, "memory_machine", c.MemoryHere, "memory_choices", f.Choices,
+		"does_not_fit", c.DoesNotFit)
 }
 
 // Fits returns an error if the run cannot start on this machine: local models or datasets are

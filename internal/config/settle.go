@@ -26,7 +26,7 @@ func (s *Settled) settle(r report) {
 	method.own, method.unknown = algorithmType(&s.Config, r)                                  // Method.own
 	method.settle(&s.Algorithm, &s.Work, batch, s.Plugin)                                     // Method, Offline, Batch.PerRow
 	s.Model.Tinker.dropEntropy(method)                                                        // Method.Parts
-	settleAlgorithm(r, &s.Algorithm, method, &s.Model, &s.Trainer, s.Work)                    // the keys that the algorithm's type decides
+	settleAlgorithm(r, &s.Algorithm, method, &s.Trainer, s.Work)                              // the keys that the algorithm's type decides
 	s.Teachers = teachersOf(r, &s.Engines, &s.Explorer, method, s.Work)                       // Teachers
 	settleModels(&s.Explorer, &s.Model, &s.Trainer)                                           // defaults of rollout and auxiliary models
 	settleTasksets(r, &s.Buffer, sets, &s.Explorer, method)                                   // defaults of tasksets
@@ -40,7 +40,7 @@ func (s *Settled) settle(r report) {
 	batch.settleExplored(r, &s.Buffer, &s.Cod, data, method, s.Work)                          // Batch.CountsRollouts, StepRollouts
 	batch.settleSizes(&s.Buffer, method, &s.Trainer, s.Work)                                  // Batch, but for what follows
 	s.Critic = criticOf(r, &s.Algorithm, batch, method, &s.Trainer, s.Work)                   // Critic
-	batch.settleMicroTokens(s.Critic, &s.Model, &s.Trainer)                                   // MicroTokens
+	batch.settleMicroTokens(s.Critic, &s.Engines, &s.Model, &s.Trainer)                       // MicroTokens
 	batch.settleConcurrency(r, &s.Buffer, &s.Explorer, method, &s.Synchronizer, s.Work)       // StepsInFlight, Sequences
 	s.Synchronizer.settle(r, &s.Buffer, &s.Engines, &s.Explorer, method, &s.Model, s.Work)    // both sync intervals, Engines.Weights
 	batch.warnOfShortSteps(r, &s.Buffer, &s.Synchronizer, s.Work)

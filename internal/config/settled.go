@@ -206,12 +206,15 @@ func (b *Batch) settleSizes(buffer *Buffer, method *Method, trainer *Trainer, w 
 
 // settleMicroTokens fills in the size of a micro-batch, which holds a row at least, and no more than an optimizer
 // step of the policy or the critic.
-func (b *Batch) settleMicroTokens(critic *Critic, model *Model, trainer *Trainer) {
+func (b *Batch) settleMicroTokens(critic *Critic, engines *Engines, model *Model, trainer *Trainer) {
 	mini := b.Mini
 	if critic != nil && critic.PpoMiniBatchSize != nil {
 		mini = max(mini, *critic.PpoMiniBatchSize)
 	}
 	row := b.PerRow * *model.MaxModelLen
+	if trainer.MaxTokenLenPerGPU == nil {
+		trainer.MaxTokenLenPerGPU = ptr(max(engines.microTokens(*model.MaxModelLen), row))
+	}
 	b.MicroTokens = max(min(*trainer.MaxTokenLenPerGPU, mini*row), row)
 }
 

@@ -45,7 +45,8 @@ type Trainer struct {
 	// Number of first steps in which only the critic learns. Upstream already trains the policy in the
 	// last of them.
 	CriticWarmup int `yaml:"critic_warmup" default:"0" range:"[0,)"`
-	// Tokens of a micro-batch; not set is 2 × model.max_model_len, at least 2048.
+	// Tokens of a micro-batch, which holds a row at least. Not set is what suits the engine: 1024 in the
+	// embedded one; elsewhere 2 × model.max_model_len, at least 2048.
 	MaxTokenLenPerGPU *int `yaml:"max_token_len_per_gpu" range:"[1,)"`
 	// GPUs over which an engine splits a sequence.
 	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1"`

@@ -37,23 +37,31 @@ func microBatches(trainer engine.Trainer, exps []*trinity.Experience, maxTokens,
 	return pieces, nil
 }
 
+// pieceCost is what a piece costs beside its tokens, in tokens: the engine packs all weights once more, and
+// adds to the whole gradient.
+const pieceCost = 40
+
 // wholeUnits cuts experiences into pieces of at most maxTokens tokens, but at least one unit. It
-// counts a prefix that experiences of a piece share once, because engines compute it once.
-func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) [][]*trinity.Experience {
-	var out [][]*trinity.Experience
-	var piece experience.Prefixes
-	start := 0
-	for i := 0; i < len(exps); i += unit {
-		next := exps[i:min(i+unit, len(exps))]
-		addTo(&piece, next)
-		if i > start && piece.Tokens() > maxTokens {
-			out = append(out, exps[start:i])
-			start, piece = i, experience.Prefixes{}
-			addTo(&piece, next)
+// counts a prefix that experiences of a piece share once, because engines compute it once. Of all such cuts
+// it returns one that costs the least: a group keeps its prompt, unless another piece would cost more.
+func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) (out [][]*trinity.Experience) {
+	least := make([]int, len(exps)+unit) // cost of the experiences from i on
+	end := make([]int, len(exps))        // of their first piece
+	for start := (len(exps) - 1) / unit * unit; start >= 0; start -= unit {
+		var piece experience.Prefixes
+		for i := start; i < len(exps); i += unit {
+			to := min(i+unit, len(exps))
+			addTo(&piece, exps[i:to])
+			if i > start && piece.Tokens() > maxTokens {
+				break
+			}
+			if cost := piece.Tokens() + pieceCost + least[i+unit]; i == start || cost <= least[start] {
+				least[start], end[start] = cost, to
+			}
 		}
 	}
-	if start < len(exps) {
-		out = append(out, exps[start:])
+	for start := 0; start < len(exps); start = end[start] {
+		out = append(out, exps[start:end[start]])
 	}
 	return out
 }

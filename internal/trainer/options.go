@@ -91,6 +91,13 @@ type Weights interface {
 	Publish(ctx context.Context, version int64) error
 }
 
+// Claimer is Weights of an engine whose sampler may read the weights that are trained.
+type Claimer interface {
+	Weights
+	// Claim waits until nobody samples with them before the next version.
+	Claim(ctx context.Context) error
+}
+
 // Recorder keeps what the trainer reports.
 type Recorder interface {
 	// Log records the metrics of a step.

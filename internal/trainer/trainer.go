@@ -210,9 +210,10 @@ func (t *Trainer) begins(work string, step int64) {
 
 // policy returns the updater of the policy.
 func (t *Trainer) policy() *updater {
+	claimer, _ := t.opts.Weights.(Claimer)
 	return &updater{
 		Learner: t.opts.Policy, microTokens: t.opts.MicroTokens, compares: t.opts.Reference, adaptive: t.opts.Adaptive, trace: t.trace,
-		before: t.before,
+		claimer: claimer, before: t.before,
 	}
 }
 

@@ -91,6 +91,31 @@ func TestMicroBatches(t *testing.T) {
 	}
 }
 
+// A group stays in one piece if it fits, because a second piece would compute its prompt again.
+func TestMicroBatchesKeepGroupsTogether(t *testing.T) {
+	var exps []*trinity.Experience
+	for group := range int32(3) {
+		for reply := range int32(8) {
+			e := sequence(1+group, 110, 64)
+			e.Tokens[e.PromptLen] = reply
+			exps = append(exps, e)
+		}
+	}
+	for budget, want := range map[int][]int{
+		1024:    {8, 8, 8}, // of 622 tokens each
+		2 * 622: {16, 8},
+		621:     {7, 6, 6, 5}, // no group fits
+	} {
+		var got []int
+		for _, m := range wholeUnits(exps, budget, 1) {
+			got = append(got, len(m))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("budget %d: %v, want %v", budget, got, want)
+		}
+	}
+}
+
 // Steps of a rollout begin with the steps before them, and branches with the tokens before they
 // part: both count once, beside another rollout too.
 func TestMicroBatchesCountBranchesOnce(t *testing.T) {
@@ -434,6 +459,35 @@ func TestUnfinishedStepIsNotSaved(t *testing.T) {
 	})
 	if err := New(*o).Run(t.Context(), t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
+	}
+}
+
+// claimed are weights that tell when the trainer may change them.
+type claimed func() error
+
+func (claimed) Publish(context.Context, int64) error { return nil }
+
+func (c claimed) Claim(context.Context) error { return c() }
+
+// The trainer claims the weights before each optimizer step, and makes none if it does not get them.
+func TestWeightsAreClaimedBeforeTheyChange(t *testing.T) {
+	o, b, _ := newOptions(t, 3, new([]int64))
+	claims := [][]float64{nil}
+	refused := errors.New("the explorer never ended")
+	o.Weights = claimed(func() error {
+		if slices.Equal(b.Weights, claims[len(claims)-1]) {
+			t.Error("the step before changed nothing")
+		}
+		if claims = append(claims, slices.Clone(b.Weights)); len(claims) > 3 {
+			return refused
+		}
+		return nil
+	})
+	if err := New(*o).Run(t.Context(), t.Context()); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	if len(claims) != 4 || !slices.Equal(b.Weights, claims[3]) {
+		t.Errorf("claimed %v, and the weights are %v", claims[1:], b.Weights)
 	}
 }
 

@@ -15,6 +15,7 @@ type updater struct {
 	compares    bool     // the loss reads the log-probabilities of the engine's frozen reference
 	adaptive    Adaptive // nil: nothing to adapt
 	trace       *trace
+	claimer     Claimer  // asked before each optimizer step; nil: the weights are the engine's alone
 	before      []passed // sequences of a forward pass under the weights before the update; nil without one
 
 	progress     func(done, total int) // receives the micro-batches of a batch; nil: nobody asks
@@ -79,6 +80,11 @@ func (u *updater) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 		}
 		loss.end()
 		metrics.Add(m)
+	}
+	if u.claimer != nil {
+		if err := u.claimer.Claim(ctx); err != nil {
+			return nil, err
+		}
 	}
 	start := time.Now()
 	p := u.Optimizer

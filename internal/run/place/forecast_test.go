@@ -2,6 +2,7 @@ package place
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,52 @@ func TestThePlanFitsOrSaysWhatWould(t *testing.T) {
 		if p.Spec.Train.Recompute != c.recompute || !strings.Contains(why, c.want) || c.want == "" && why != "" || strings.Contains(why, "\n") {
 			t.Errorf("%d bytes available: %d layers again, %q; want %d, %q", c.available, p.Spec.Train.Recompute, why, c.recompute, c.want)
 		}
+	}
+}
+
+// measured is a planner whose costs are measured. Its AdamW takes 500 bytes.
+type measured struct{ planner }
+
+func (measured) MicroTokens() int { return 50 }
+
+func (p measured) PlanMemory(s engine.TrainerSpec) ([]engine.MemoryPart, error) {
+	parts, err := p.planner.PlanMemory(s)
+	if s.Optimizer.Type != engine.AdamW8bit {
+		parts = append(parts, engine.MemoryPart{Kind: "optimizer", Bytes: 500 << 20})
+	}
+	return parts, err
+}
+
+// The choices name what they save. What saves less than a twentieth is left out, and so is what the run does already.
+func TestThePlanSaysWhatEachChoiceSaves(t *testing.T) {
+	const layers, mib = 4, 1 << 20
+	p := newPlanned(t, layers)
+	choices := func() (settings []string, saves []int64) {
+		t.Helper()
+		if err := p.Plan(); err != nil {
+			t.Fatal(err)
+		}
+		all, err := p.Choices()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			settings, saves = append(settings, c.Setting), append(saves, c.Saves)
+		}
+		return settings, saves
+	}
+	if settings, _ := choices(); settings != nil {
+		t.Errorf("an engine without measurements has the choices %q", settings)
+	}
+	p.Engines.Trainer = measured{planner{layers: layers}}
+	const coded = "algorithm.optimizer.optimizer_type=adamw_8bit"
+	if settings, saves := choices(); !slices.Equal(settings, []string{coded}) || saves[0] != 500*mib {
+		t.Errorf("%q save %d bytes, want the optimizer's %d", settings, saves, 500*mib)
+	}
+	p.Spec.Train.MicroTokens, p.Spec.Train.Optimizer.Type = 50*mib, engine.AdamW8bit
+	want := []string{"trainer.max_token_len_per_gpu=1024", "3 more of 4 layers computed again"}
+	if settings, saves := choices(); !slices.Equal(settings, want) || !slices.Equal(saves, []int64{8 * (50*mib - 1024), 3 * 50 * mib}) {
+		t.Errorf("%q save %d bytes, want %q", settings, saves, want)
 	}
 }
 

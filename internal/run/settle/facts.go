@@ -146,6 +146,9 @@ func (s *Stage) addModelFacts(f *config.Facts) (forecast *place.Forecast, err er
 			if f.DoesNotFit, err = forecast.DoesNotFit(); err != nil {
 				return nil, err
 			}
+			if f.Choices, err = forecast.Choices(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	f.Model, err = modelFacts(m, s.Model.LoraConfigs)

@@ -52,6 +52,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 		all.Sample = engine.SamplerSpec{
 			ModelPath: s.ModelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.Openers.Way.Shares(),
+			InPlace:            train && takesTurns(s.Settled),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled), Place: s.Openers.Programs.Sample,
@@ -79,6 +80,13 @@ func trainsAhead(s *Stage) bool {
 		return feed.PublishInterval(s.Settled) > 1 || evaluates
 	}
 	return feed.PublishInterval(s.Settled) > 1
+}
+
+// takesTurns reports whether the explorer rests whenever the weights change: each of its steps waits for the version of the train step
+// before it.
+func takesTurns(s *config.Settled) bool {
+	pace := feed.Pace(s)
+	return s.Together && feed.Handover(s) == weights.AtRendezvous && feed.PublishInterval(s) == 1 && pace.Interval == 1 && pace.Offset == 0
 }
 
 // forecast says what the engines, the critic and the frozen models will take of a machine with so many bytes of memory

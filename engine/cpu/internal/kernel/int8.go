@@ -90,6 +90,24 @@ func (ks *kernels) packInt8(pool *Pool, dst []int8Weights, b Matrix, j int) {
 	}
 }
 
+// packInt8Panels packs panels [from, to) of b.
+func (ks *kernels) packInt8Panels(pool *Pool, p *Packed, b Matrix, from, to int) {
+	blocks, src := int8Blocks(p.K), b.packed
+	if src == nil {
+		for j := from; j < to; j++ {
+			ks.packInt8(pool, p.int8[j*blocks:(j+1)*blocks], b, j)
+		}
+		return
+	}
+	rows := pool.Borrow(lanes * p.K)
+	defer pool.Return(rows)
+	for j := from; j < to; j++ {
+		n := min(lanes, p.N-j*lanes)
+		src.Rows(rows[:n*p.K], j*lanes, j*lanes+n)
+		ks.packInt8(pool, p.int8[j*blocks:(j+1)*blocks], NewMatrix(rows, n, p.K).T(), 0)
+	}
+}
+
 // quantizeRow quantises row i of a, which may be a transpose, padded with zeros to whole blocks.
 func (ks *kernels) quantizeRow(pool *Pool, dst []int8Inputs, a Matrix, i int, limit float32) {
 	if a.Cols == 0 {

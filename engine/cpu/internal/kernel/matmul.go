@@ -52,8 +52,12 @@ func MatMulPacked(pool *Pool, c, a Matrix, w *Packed, accumulate bool) {
 func MatMul(pool *Pool, c, a, b Matrix, accumulate bool) {
 	checkProduct("MatMul", c, a, b.Rows, b.Cols)
 	b.check("MatMul: right operand")
+	if w := b.packed; w != nil && b.trans && b.Rows == w.K && b.Cols == w.N {
+		MatMulPacked(pool, c, a, w, accumulate)
+		return
+	}
 	ks := current()
-	if !b.trans && b.Cols%lanes == 0 && c.Rows <= 2*ks.rows {
+	if b.packed == nil && !b.trans && b.Cols%lanes == 0 && c.Rows <= 2*ks.rows {
 		pool.split(c.Rows, c.Cols, a.Cols, a.trans, func(i, rows, j, panels int) {
 			w := inPlace(b.Data[min(j*lanes, len(b.Data)):], b.Stride)
 			ks.blockProduct(pool, c, a, w, i, rows, j, panels, 0, a.Cols, accumulate)

@@ -9,6 +9,7 @@ type Matrix struct {
 	Rows, Cols int
 	Stride     int // elements from one stored row to the next
 	trans      bool
+	packed     *Packed // whose panels Data are (see [Packed.Weights]); nil if Data is row-major
 }
 
 // NewMatrix views the first rows*cols elements of data as a dense [rows, cols] matrix.
@@ -28,7 +29,8 @@ func (m Matrix) Row(i int) []float32 {
 	return m.Data[i*m.Stride : i*m.Stride+m.Cols]
 }
 
-// RowRange returns rows [from, to) of m, which share its storage. m must not be a transpose.
+// RowRange returns rows [from, to) of m, which share its storage. m must not be a transpose. In panels, from is a
+// multiple of 16.
 func (m Matrix) RowRange(from, to int) Matrix {
 	m.Data = m.Data[min(from*m.Stride, len(m.Data)):]
 	m.Rows = to - from
@@ -37,8 +39,11 @@ func (m Matrix) RowRange(from, to int) Matrix {
 
 // ColRange returns columns [from, to) of m, which share its storage. m must not be a transpose.
 func (m Matrix) ColRange(from, to int) Matrix {
-	m.Data = m.Data[min(from, len(m.Data)):]
 	m.Cols = to - from
+	if m.packed != nil {
+		from *= lanes
+	}
+	m.Data = m.Data[min(from, len(m.Data)):]
 	return m
 }
 
@@ -47,6 +52,9 @@ func (m Matrix) check(what string) {
 	rows, cols := m.Rows, m.Cols
 	if m.trans {
 		rows, cols = cols, rows
+	}
+	if m.packed != nil { // a row of 16 · Stride elements is a panel
+		m.Stride, rows, cols = m.Stride*lanes, (rows+lanes-1)/lanes, cols*lanes
 	}
 	switch {
 	case rows < 0 || cols < 0 || m.Stride < cols && rows > 1:

@@ -56,11 +56,19 @@ func (ks *kernels) packGroups(dst, src []float32, ld, rows, k int) {
 
 // packPanels packs panels [from, to) of op(b), rows [k0, k0+kc) of it.
 func (ks *kernels) packPanels(dst []float32, b Matrix, from, to, k0, kc int) {
-	if !b.trans {
+	if b.packed == nil && !b.trans {
 		ks.packRows(dst, b.Data[min(k0*b.Stride+from*lanes, len(b.Data)):], b.Stride, min(to*lanes, b.Cols)-from*lanes, kc, kc*lanes)
 		return
 	}
 	for j := from; j < to && kc > 0; j++ {
-		ks.packTransposed(dst[(j-from)*kc*lanes:], b.Data[j*lanes*b.Stride+k0:], b.Stride, min(lanes, b.Cols-j*lanes), kc)
+		panel := dst[(j-from)*kc*lanes:]
+		switch {
+		case b.packed == nil:
+			ks.packTransposed(panel, b.Data[j*lanes*b.Stride+k0:], b.Stride, min(lanes, b.Cols-j*lanes), kc)
+		case b.trans:
+			copy(panel[:kc*lanes], b.Data[(j*b.Stride+k0)*lanes:])
+		default:
+			ks.turnPanel(panel, b, j, k0, kc)
+		}
 	}
 }

@@ -67,10 +67,7 @@ func (p *Packed) Pack(pool *Pool, b Matrix) {
 	ks := current()
 	pool.runRows((p.N+lanes-1)/lanes, p.K*lanes, func(from, to int) {
 		if p.int8 != nil {
-			blocks := int8Blocks(p.K)
-			for j := from; j < to; j++ {
-				ks.packInt8(pool, p.int8[j*blocks:(j+1)*blocks], b, j)
-			}
+			ks.packInt8Panels(pool, p, b, from, to)
 			return
 		}
 		if p.bf16 == nil {

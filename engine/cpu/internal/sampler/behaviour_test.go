@@ -254,7 +254,7 @@ func TestUpdateRestartsAPromptInProgress(t *testing.T) {
 	if done := s.scheduler.prompts[0].done; done != 5 {
 		t.Fatalf("%d prompt tokens after one step, want 5", done)
 	}
-	err = s.replaceWeights(2, scaledTensors(m))
+	err = s.replaceWeights(2, Weights{Tensor: scaledTensors(m)})
 	s.gate.Unlock()
 	s.inbox.wake.Signal() // the scheduler may have found the queue empty, its work being done here
 	if err != nil {

@@ -101,9 +101,7 @@ func (m *network) forward(b *batch) {
 	}
 	b.adapted = stretches(b.adapted, b.adapters)
 	x := m.act.x.RowRange(0, rows)
-	for i, t := range b.tokens {
-		copy(x.Row(i), m.weights.embedding.Row(int(t)))
-	}
+	m.pool.Run(rows, func(i int) { m.weights.embed(x.Row(i), int(b.tokens[i])) })
 	m.reading.Plan(m.shape, m.pool, b.sees)
 	for layer := range m.weights.layers {
 		m.attention(layer, b, x)

@@ -144,7 +144,7 @@ func TestKeptAcrossVersions(t *testing.T) {
 		for range 5 {
 			s.scheduler.step()
 		}
-		if err := s.replaceWeights(3, scaledTensors(m)); err != nil {
+		if err := s.replaceWeights(3, Weights{Tensor: scaledTensors(m)}); err != nil {
 			t.Fatal(err)
 		}
 		got := finished(t, s, r)[0]

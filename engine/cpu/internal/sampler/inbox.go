@@ -15,6 +15,7 @@ type inbox struct {
 	queue  queue     // requests with completions that are not sequences yet, in order of arrival
 	nextID int64
 	closed bool
+	rests  bool  // no step may begin
 	unfit  error // why the weights cannot sample; nil if they can
 	stats  Stats
 
@@ -75,10 +76,24 @@ func (b *inbox) keep(stays func(*request) bool) {
 func (b *inbox) wait() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.closed && b.queue.len() == 0 && b.stats.Running == 0 {
+	for !b.closed && (b.rests || b.queue.len() == 0 && b.stats.Running == 0) {
 		b.wake.Wait()
 	}
 	return !b.closed
+}
+
+// rest stops the scheduler before its next step, or lets it go on.
+func (b *inbox) rest(rests bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rests = rests
+	b.wake.Signal()
+}
+
+func (b *inbox) isResting() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rests
 }
 
 // close makes wait return false and push fail.

@@ -16,6 +16,10 @@ type Options struct {
 	// BF16 reads half the bytes, Int8 a quarter and quantises activations too.
 	Storage kernel.Storage
 
+	// InPlace reads matrices and embeddings where [Weights.Packed] has them, and takes no memory for them. It needs F32. Whoever
+	// changes them calls [Sampler.Rest] before and Update after.
+	InPlace bool
+
 	MaxSequences int // completions that decode at once; 32
 
 	// MaxTokens is the number of tokens that the K/V cache holds, in pages of 16; MaxSequences ×
@@ -54,6 +58,9 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 	}
 	_, err := kernel.Forced()
 	errs := []error{err}
+	if o.InPlace && o.Storage != kernel.F32 {
+		errs = append(errs, errors.New("sampler: InPlace needs matrices in f32"))
+	}
 	for _, s := range []struct {
 		name  string
 		value int

@@ -66,7 +66,9 @@ func New(cfg model.Config, opts Options) (*Sampler, error) {
 func (s *Sampler) run() {
 	for s.inbox.wait() {
 		s.gate.Lock()
-		s.scheduler.step()
+		if !s.inbox.isResting() {
+			s.scheduler.step()
+		}
 		s.gate.Unlock()
 	}
 	s.gate.Lock()
@@ -81,17 +83,37 @@ func (s *Sampler) run() {
 // result. Running sequences continue with the new weights. After an error the weights are a mixture
 // of two versions, so every request fails until an Update succeeds.
 func (s *Sampler) Update(version int64, tensor func(name string) ([]float32, error)) error {
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	return s.replaceWeights(version, tensor)
+	return s.UpdateFrom(version, Weights{Tensor: tensor})
 }
 
+// UpdateFrom is Update with weights that may be packed. It ends a rest.
+func (s *Sampler) UpdateFrom(version int64, w Weights) error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if err := s.replaceWeights(version, w); err != nil {
+		return err
+	}
+	s.inbox.rest(false)
+	return nil
+}
+
+// Rest returns once no step runs, and none begins before the next Update: the weights that the sampler reads in place may change.
+// Requests wait.
+func (s *Sampler) Rest() {
+	s.inbox.rest(true)
+	s.gate.Lock() // a step under way ends
+	defer s.gate.Unlock()
+}
+
+// InPlace reports whether the sampler reads the weights of its updates where they are.
+func (s *Sampler) InPlace() bool { return s.opts.InPlace }
+
 // replaceWeights is Update; the caller holds the gate.
-func (s *Sampler) replaceWeights(version int64, tensor func(name string) ([]float32, error)) error {
+func (s *Sampler) replaceWeights(version int64, w Weights) error {
 	if s.inbox.isClosed() {
 		return fmt.Errorf("sampler: update to version %d: %w", version, ErrClosed)
 	}
-	err := s.scheduler.model.weights.load(&s.cfg, s.opts.Pool, tensor)
+	err := s.scheduler.model.weights.load(&s.cfg, &s.opts, w)
 	if err != nil {
 		err = fmt.Errorf("weights of version %d: %w", version, err)
 	}

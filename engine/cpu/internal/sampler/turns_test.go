@@ -116,7 +116,7 @@ func TestWhatOldWeightsComputedIsNotFound(t *testing.T) {
 	for range 5 {
 		s.scheduler.step()
 	}
-	if err := s.replaceWeights(2, scaledTensors(m)); err != nil {
+	if err := s.replaceWeights(2, Weights{Tensor: scaledTensors(m)}); err != nil {
 		t.Fatal(err)
 	}
 	first := finished(t, s, r)[0]

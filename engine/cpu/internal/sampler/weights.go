@@ -12,7 +12,7 @@ import (
 // weights are a model's tensors, packed for products. newWeights takes their memory once, and every
 // update fills it.
 type weights struct {
-	embedding kernel.Matrix // [V, H]
+	embedding kernel.Matrix // [V, H]; empty if the head is tied and f32, whose panels then are the embedding
 	layers    []layerWeights
 	norm      []float32      // [H]
 	head      *kernel.Packed // [H, V]
@@ -38,13 +38,19 @@ type linear struct {
 
 // newWeights takes the memory of a model's weights and computes its RoPE tables.
 func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights, error) {
-	t := taker{Taker: kernel.Taker{Arena: arena}, storage: opts.Storage}
+	t := taker{Taker: kernel.Taker{Arena: arena}, storage: opts.Storage, inPlace: opts.InPlace}
 	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
 	w := &weights{
-		embedding: kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize),
-		norm:      t.Float32(cfg.HiddenSize),
-		head:      t.linear(cfg.VocabSize, cfg.HiddenSize, false).w,
-		layers:    make([]layerWeights, cfg.NumLayers),
+		norm:   t.Float32(cfg.HiddenSize),
+		head:   t.linear(cfg.VocabSize, cfg.HiddenSize, false).w,
+		layers: make([]layerWeights, cfg.NumLayers),
+	}
+	switch {
+	case cfg.TieEmbeddings && opts.Storage == kernel.F32:
+	case opts.InPlace:
+		w.embedding = kernel.NewMatrix(nil, cfg.VocabSize, cfg.HiddenSize)
+	default:
+		w.embedding = kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize)
 	}
 	for i := range w.layers {
 		l := &w.layers[i]
@@ -85,15 +91,28 @@ func (w *weights) rotations(cfg *model.Config, length int) {
 	}
 }
 
+// embed copies the embedding of a token to dst [H].
+func (w *weights) embed(dst []float32, token int) {
+	if w.embedding.Rows == 0 {
+		w.head.Rows(dst, token, token+1)
+		return
+	}
+	copy(dst, w.embedding.Row(token))
+}
+
 // taker takes memory; matrices of weights have the given storage.
 type taker struct {
 	kernel.Taker
 	storage kernel.Storage
+	inPlace bool // matrices are elsewhere: see Options.InPlace
 }
 
 func (t *taker) linear(out, in int, bias bool) linear {
 	var l linear
-	if t.Err == nil {
+	switch {
+	case t.inPlace:
+		l.w = &kernel.Packed{N: out, K: in}
+	case t.Err == nil:
 		l.w, t.Err = kernel.NewPacked(t.Arena, out, in, t.storage)
 	}
 	if bias {
@@ -102,18 +121,29 @@ func (t *taker) linear(out, in int, bias bool) linear {
 	return l
 }
 
-// loader fills weights from tensors by their Hugging Face names.
-type loader struct {
-	pool   *kernel.Pool
-	tensor func(name string) ([]float32, error)
-	stage  []float32 // the tensors that form one matrix, joined
+// Weights are the weights of a version, by their Hugging Face names.
+type Weights struct {
+	// Tensor returns a tensor, row-major. The sampler does not keep it, unless it is an embedding and Options.InPlace is set.
+	Tensor func(name string) ([]float32, error)
+	// Packed returns the matrices of the named maps, which have the same input, as one in f32. A nil function or result means that
+	// Tensor has them.
+	Packed func(names ...string) *kernel.Packed
 }
 
+// loader fills weights from tensors by their Hugging Face names.
+type loader struct {
+	Weights
+	pool    *kernel.Pool
+	inPlace bool
+	stage   []float32 // the tensors that form one matrix, joined
+}
+
+const embeddingName = "model.embed_tokens"
+
 // load fills w. After an error, w is a mixture of two versions.
-func (w *weights) load(cfg *model.Config, pool *kernel.Pool, tensor func(name string) ([]float32, error)) error {
-	l := loader{pool: pool, tensor: tensor}
-	const embedding = "model.embed_tokens.weight"
-	if err := l.vector(w.embedding.Data, embedding); err != nil {
+func (w *weights) load(cfg *model.Config, opts *Options, from Weights) error {
+	l := loader{Weights: from, pool: opts.Pool, inPlace: opts.InPlace}
+	if err := l.embedding(w); err != nil {
 		return err
 	}
 	for i := range w.layers {
@@ -125,10 +155,33 @@ func (w *weights) load(cfg *model.Config, pool *kernel.Pool, tensor func(name st
 		return err
 	}
 	if cfg.TieEmbeddings {
-		w.head.Pack(pool, w.embedding.T())
-		return nil
+		return l.linear(linear{w: w.head}, embeddingName)
 	}
 	return l.linear(linear{w: w.head}, "lm_head")
+}
+
+// embedding fills the embedding, if the head is not that.
+func (l *loader) embedding(w *weights) (err error) {
+	const name = embeddingName + ".weight"
+	if l.inPlace && w.embedding.Rows > 0 {
+		if w.embedding.Data, err = l.Tensor(name); err != nil {
+			return fmt.Errorf("sampler: tensor %s: %w", name, err)
+		}
+		return nil
+	}
+	if p := l.packed(embeddingName); p != nil && w.embedding.Data != nil {
+		p.Rows(w.embedding.Data, 0, p.N)
+		return nil
+	}
+	return l.vector(w.embedding.Data, name)
+}
+
+// packed returns the named maps as one matrix in f32; nil if they are tensors.
+func (l *loader) packed(names ...string) *kernel.Packed {
+	if l.Packed == nil {
+		return nil
+	}
+	return l.Packed(names...)
 }
 
 // layer fills the weights of one block.
@@ -167,7 +220,7 @@ func (l *loader) vector(dst []float32, name string) error {
 	if dst == nil {
 		return nil
 	}
-	v, err := l.tensor(name)
+	v, err := l.Tensor(name)
 	if err != nil {
 		return fmt.Errorf("sampler: tensor %s: %w", name, err)
 	}
@@ -180,11 +233,22 @@ func (l *loader) vector(dst []float32, name string) error {
 
 // linear packs the weights of the named maps, which have the same input, as one matrix.
 func (l *loader) linear(dst linear, names ...string) error {
-	whole, err := l.matrix(dst.w.N, dst.w.K, names)
-	if err != nil {
-		return err
+	switch p := l.packed(names...); {
+	case p != nil && (p.N != dst.w.N || p.K != dst.w.K):
+		return fmt.Errorf("sampler: tensors %v are [%d, %d]; the config demands [%d, %d]", names, p.N, p.K, dst.w.N, dst.w.K)
+	case p != nil && l.inPlace:
+		*dst.w = *p
+	case p != nil:
+		dst.w.Pack(l.pool, p.Weights().T())
+	case l.inPlace:
+		return fmt.Errorf("sampler: tensors %v are not packed, so they cannot be read in place", names)
+	default:
+		whole, err := l.matrix(dst.w.N, dst.w.K, names)
+		if err != nil {
+			return err
+		}
+		dst.w.Pack(l.pool, kernel.NewMatrix(whole, dst.w.N, dst.w.K).T())
 	}
-	dst.w.Pack(l.pool, kernel.NewMatrix(whole, dst.w.N, dst.w.K).T())
 	if dst.bias == nil {
 		return nil
 	}
@@ -197,7 +261,7 @@ func (l *loader) matrix(n, k int, names []string) ([]float32, error) {
 	var whole []float32
 	l.stage = slices.Grow(l.stage[:0], n*k*min(1, len(names)-1))
 	for _, name := range names {
-		v, err := l.tensor(name + ".weight")
+		v, err := l.Tensor(name + ".weight")
 		if err != nil {
 			return nil, fmt.Errorf("sampler: tensor %s.weight: %w", name, err)
 		}
@@ -219,7 +283,7 @@ func (l *loader) matrix(n, k int, names []string) ([]float32, error) {
 func (l *loader) biases(dst []float32, names []string) error {
 	n := 0
 	for _, name := range names {
-		v, err := l.tensor(name + ".bias")
+		v, err := l.Tensor(name + ".bias")
 		if err != nil {
 			return fmt.Errorf("sampler: tensor %s.bias: %w", name, err)
 		}
