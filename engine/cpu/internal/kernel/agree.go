@@ -4,7 +4,9 @@ import (
 	"hash"
 	"hash/fnv"
 	"math"
+	"math/bits"
 	"math/rand/v2"
+	"unsafe"
 )
 
 // rejected names the sets that this processor can run, but that give other bits than portable on
@@ -131,6 +133,30 @@ func (d *digester) attention() {
 	a.Forward(nil, out, lse, q, k, v, segments)
 	a.Backward(nil, dq, dk, dv, dout, out, lse, q, k, v, segments)
 	d.note(out.Data, lse.Data, dq.Data, dk.Data, dv.Data)
+	d.pairs()
+}
+
+// pairs uses each tile of pairs of bf16, which attention over pages has.
+func (d *digester) pairs() {
+	ks := current()
+	const k = 3
+	words := make([]uint32, k*allPanels)
+	for i := range words {
+		words[i] = uint32(toBF16(float32(d.rng.NormFloat64()))) | uint32(toBF16(float32(d.rng.NormFloat64())))<<16
+	}
+	for m := 1; m <= maxRows; m++ {
+		a, c := d.random(m, 2*k), d.random(m, allPanels)
+		for i := 0; i < m; {
+			rows, groups := ks.tilesFrom(operandA{}, i, m)
+			for j, cols := 0, 0; j < allPanels; j += cols {
+				cols = ks.groupColumns(operandA{}, rows, allPanels-j)
+				ks.tilesPairs[rows][bits.TrailingZeros(uint(cols/lanes))](groups, k, unsafe.Pointer(&a.Row(i)[0]), 8*k, 8, rows*8*k,
+					unsafe.Pointer(&words[j*k]), panelBytes, k*panelBytes, 0, 0, unsafe.Pointer(&c.Row(i)[j]), 4*allPanels, m%2)
+			}
+			i += rows * groups
+		}
+		d.note(c.Data)
+	}
 }
 
 func (d *digester) vectors() {

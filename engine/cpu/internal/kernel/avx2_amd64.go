@@ -23,6 +23,14 @@ var avx2 = kernels{
 		5: {avx2Tile5x1BF16},
 		6: {avx2Tile6x1BF16},
 	},
+	tilesPairs: [maxRows + 1][4]tileFunc{
+		1: {avx2Tile1x1Pairs, avx2Tile1x2Pairs, avx2Tile1x4Pairs},
+		2: {avx2Tile2x1Pairs, avx2Tile2x2Pairs},
+		3: {avx2Tile3x1Pairs, avx2Tile3x2Pairs},
+		4: {avx2Tile4x1Pairs},
+		5: {avx2Tile5x1Pairs},
+		6: {avx2Tile6x1Pairs},
+	},
 	dot:        avx2Dot,
 	dot3:       avx2Dot3,
 	max:        avx2Max,
@@ -159,6 +167,36 @@ func avx2Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags
 
 //go:noescape
 func avx2Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile1x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile1x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile1x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile2x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile2x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile3x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile3x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile4x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile5x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+
+//go:noescape
+func avx2Tile6x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
 func avx2Transpose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)

@@ -171,6 +171,7 @@ var lanewise = map[string]func(x, y, d uint32, immediate int) uint32{
 	"VXORPS":       func(x, y, _ uint32, _ int) uint32 { return x ^ y },
 	"VPXORD":       func(x, y, _ uint32, _ int) uint32 { return x ^ y },
 	"VPADDD":       func(x, y, _ uint32, _ int) uint32 { return x + y },
+	"VPANDD":       func(x, y, _ uint32, _ int) uint32 { return x & y },
 	"VPSLLD":       func(x, _, _ uint32, by int) uint32 { return x << by },
 	"VADDPS":       floats(func(x, y, _ float32) float32 { return y + x }),
 	"VSUBPS":       floats(func(x, y, _ float32) float32 { return y - x }),

@@ -25,8 +25,12 @@ type kernels struct {
 	rows      int                      // most rows of a tile
 	tiles     [maxRows + 1][4]tileFunc // by rows and log2 of panels; nil where registers do not suffice
 	tilesBF16 [maxRows + 1][4]tileFunc // the same with B stored as bf16
-	transpose func(dst, src unsafe.Pointer, lds, n int)
-	int8      *int8Kernels
+	// tilesPairs is the same with B stored as pairs of bf16: a row of B holds the numbers of two
+	// neighbouring k, the first one in the lower halves of its 32-bit words. kc and aks count pairs; the
+	// elements of A for a pair are neighbours.
+	tilesPairs [maxRows + 1][4]tileFunc
+	transpose  func(dst, src unsafe.Pointer, lds, n int)
+	int8       *int8Kernels
 
 	dot        func(x, y *float32, n int) float32
 	dot3       func(x, y, z *float32, n int) float32
