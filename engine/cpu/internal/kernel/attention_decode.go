@@ -19,7 +19,8 @@ func (a Attention) Paged(pool *Pool, out, q Matrix, kv *KVPages, plan *Reading) 
 			what, plan.last, kv.pages, kv.heads, kv.dim, a.KVHeads, a.HeadDim))
 	}
 	ks := current()
-	pool.Run(len(plan.groups)*a.KVHeads, func(task int) {
+	// The heads of a token lie side by side in memory, so one core reads them all.
+	pool.Sweep(len(plan.groups)*a.KVHeads, func(task int) {
 		g := plan.groups[task/a.KVHeads]
 		d := decoder{Attention: a, ks: ks, pool: pool, kv: kv, views: plan.views[g.from:g.to], common: g.pages, head: task % a.KVHeads}
 		d.run(out.RowRange(g.from, g.to), q.RowRange(g.from, g.to))

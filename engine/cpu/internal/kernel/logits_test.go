@@ -150,3 +150,41 @@ func TestManySmallProbabilitiesCount(t *testing.T) {
 		near(t, "Logprob", float64(Logprob(row, 0)), -want, 3e-6)
 	})
 }
+
+// TestExpSums: the total has the bits of the sum behind Logprob, and the sums are those of the blocks.
+func TestExpSums(t *testing.T) {
+	firsts := map[int][]float32{}
+	eachSet(t, func(t *testing.T) {
+		for _, vocab := range []int{1, 15, 16, 17, 511, 512, 513, 527, 528, 1040, 3001} {
+			r := rand.New(rand.NewPCG(37, uint64(vocab)))
+			x := random(r, vocab)
+			for i := range x {
+				if x[i] *= 20; i%5 == 3 {
+					x[i] = float32(math.Inf(-1))
+				}
+			}
+			m := Max(x)
+			y, sums := make([]float32, vocab), make([]float64, (vocab+SumBlock-1)/SumBlock)
+			total := ExpSums(y, x, m, sums)
+			if want, _ := current().entropyRow(x, m); total != want {
+				t.Errorf("%d logits: the total is %v, of Logprob %v", vocab, total, want)
+			}
+			for b, sum := range sums {
+				want := 0.0
+				for _, v := range y[b*SumBlock : min((b+1)*SumBlock, vocab)] {
+					want += float64(v)
+				}
+				near(t, "a block's sum", sum, want, 1e-6)
+			}
+			for i := range x {
+				near(t, "exp", float64(y[i]), math.Exp(float64(x[i])-float64(m)), 1e-5)
+			}
+			ExpSums(x, x, m, sums)
+			sameBits(t, "in place", x, y)
+			if firsts[vocab] == nil {
+				firsts[vocab] = y
+			}
+			sameBits(t, "another set", y, firsts[vocab])
+		}
+	})
+}

@@ -150,10 +150,15 @@ func (p *Pool) split(m, n, k int, packs bool, run func(i, rows, j, panels int)) 
 	}
 	rows, width := p.cut(m, panels, k, packs)
 	blocks, ranges := (m+rows-1)/rows, (panels+width-1)/width
-	p.Run(blocks*ranges, func(t int) {
+	task := func(t int) {
 		i, j := t%blocks*rows, t/blocks*width
 		run(i, min(rows, m-i), j, min(width, panels-j))
-	})
+	}
+	if blocks == 1 { // nothing of B is used twice: each core reads its own stretch of memory
+		p.Sweep(ranges, task)
+		return
+	}
+	p.Run(blocks*ranges, task)
 }
 
 // cut chooses the rows and panels of a task.
@@ -179,8 +184,11 @@ func (p *Pool) cutPanels(rows, blocks, panels, k int, packs bool) (width int) {
 		overhead += packCost * rows * k
 	}
 	step := 1
-	if rows <= 3 {
+	switch ks := current(); {
+	case rows <= 3:
 		step = 4 // tiles of so few rows are up to four panels wide
+	case panels >= 16*p.Size() && ks.tiles[min(rows, ks.rows)][1] != nil:
+		step = 2 // an odd panel would need a narrower, slower tile
 	}
 	fewest := 1
 	if blocks > 1 && !packs {

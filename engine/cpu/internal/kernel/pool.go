@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,8 +22,9 @@ const (
 )
 
 // Pool runs tasks on a fixed number of goroutines, including the caller. Any number of goroutines
-// may call [Pool.Run] at once, also from inside a task: each caller works on its own tasks, and
-// idle workers help callers that have tasks left. A nil *Pool runs everything on the caller.
+// may call [Pool.Run] and [Pool.Sweep] at once, also from inside a task: each caller works on its own
+// tasks, and idle workers help callers that have tasks left. A nil *Pool runs everything on the
+// caller.
 type Pool struct {
 	size    int
 	waiting atomic.Int32 // jobs that workers may join
@@ -38,22 +38,25 @@ type Pool struct {
 	free    sync.Pool
 }
 
-// job is one Run of tasks [0, n). Later Runs reuse its memory; each Run is a round.
+// job is one Run or Sweep. Later ones reuse its memory; each is a round.
 //
 // A caller waits only for workers that have taken a task. A worker that loses its core before that
 // may continue rounds later: it then finds that its round is over, and touches nothing else.
 type job struct {
-	state    atomic.Uint64 // round<<32 | tasks that no goroutine has taken yet
+	round    uint64 // of the caller's ticket
 	run      func(task int)
-	n        uint32        // run and n do not change while a task of the round is unfinished
-	pending  atomic.Int64  // unfinished tasks, plus one for the caller
-	finished chan struct{} // receives when the last task ends after the caller parked
+	tasks    int
+	grain    int           // run, tasks and grain do not change while a task of the round is unfinished
+	spans    []span        // by worker; the caller is worker 0
+	pending  atomic.Int64  // unfinished units of grain tasks, plus one for the caller
+	finished chan struct{} // receives when the last unit ends after the caller parked
 }
 
 // ticket lets a worker into one round of a job.
 type ticket struct {
 	job   *job
 	round uint64
+	spans int // 1 if all workers take from the first span, else one for each worker
 }
 
 // NewPool starts a pool of size goroutines, counting all callers as one. Size 0 means the number of
@@ -65,14 +68,18 @@ func NewPool(size int) *Pool {
 	settle()
 	p := &Pool{size: size}
 	p.wake.L = &p.mu
-	p.free.New = func() any { return &job{finished: make(chan struct{}, 1)} }
-	for range size - 1 {
-		go p.work()
+	p.free.New = func() any { return p.newJob() }
+	for worker := 1; worker < size; worker++ {
+		go p.work(worker)
 	}
 	return p
 }
 
-// Size returns the number of goroutines that work on one Run.
+func (p *Pool) newJob() *job {
+	return &job{spans: make([]span, p.size), finished: make(chan struct{}, 1)}
+}
+
+// Size returns the number of goroutines that work on one Run or Sweep.
 func (p *Pool) Size() int {
 	if p == nil {
 		return 1
@@ -80,7 +87,7 @@ func (p *Pool) Size() int {
 	return p.size
 }
 
-// Close ends the workers. Afterwards Run still works, on the caller alone.
+// Close ends the workers. Afterwards Run and Sweep still work, on the caller alone.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -90,7 +97,16 @@ func (p *Pool) Close() {
 
 // Run calls run(0) … run(tasks-1), each once, in parallel. Calls begin in this order and end in any.
 // Run returns when all calls have returned.
-func (p *Pool) Run(tasks int, run func(task int)) {
+func (p *Pool) Run(tasks int, run func(task int)) { p.share(tasks, 1, run) }
+
+// Sweep is [Pool.Run] for tasks that read memory side by side, and may begin in any order. Each
+// worker runs a contiguous range of tasks, the same one in each Sweep of as many tasks: what it
+// prefetches behind a task is the beginning of its next one. A worker without tasks takes over the
+// second half of what another one has left.
+func (p *Pool) Sweep(tasks int, run func(task int)) { p.share(tasks, p.Size(), run) }
+
+// share runs tasks from so many spans.
+func (p *Pool) share(tasks, spans int, run func(task int)) {
 	if p.Size() == 1 || tasks <= 1 {
 		for i := range tasks {
 			run(i)
@@ -98,9 +114,9 @@ func (p *Pool) Run(tasks int, run func(task int)) {
 		return
 	}
 	j := p.free.Get().(*job)
-	t := j.open(tasks, run)
+	t := j.open(tasks, spans, run)
 	p.post(t)
-	t.work()
+	t.work(0)
 	p.retract(t)
 	p.wait(j)
 	j.run = nil
@@ -108,12 +124,16 @@ func (p *Pool) Run(tasks int, run func(task int)) {
 }
 
 // open begins a round.
-func (j *job) open(tasks int, run func(task int)) ticket {
-	j.run, j.n = run, uint32(tasks)
-	j.pending.Store(int64(tasks) + 1)
-	round := j.state.Load()>>32 + 1
-	j.state.Store(round<<32 | uint64(tasks))
-	return ticket{j, round & math.MaxUint32}
+func (j *job) open(tasks, spans int, run func(task int)) ticket {
+	j.grain = (tasks + mostUnits - 1) / mostUnits
+	units := (tasks + j.grain - 1) / j.grain
+	j.run, j.tasks = run, tasks
+	j.pending.Store(int64(units) + 1)
+	j.round = (j.round + 1) % rounds
+	for w := range spans {
+		j.spans[w].set(j.round, (units*w+spans-1)/spans, (units*(w+1)+spans-1)/spans)
+	}
+	return ticket{j, j.round, spans}
 }
 
 // post offers a round to the workers.
@@ -121,7 +141,7 @@ func (p *Pool) post(t ticket) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, t)
 	p.waiting.Add(1)
-	wake := min(p.parked, int(t.job.n)-1)
+	wake := min(p.parked, t.job.tasks-1)
 	p.mu.Unlock()
 	for range wake {
 		p.wake.Signal()
@@ -137,25 +157,6 @@ func (p *Pool) retract(t ticket) {
 			p.jobs = append(p.jobs[:i], p.jobs[i+1:]...)
 			p.waiting.Add(-1)
 			return
-		}
-	}
-}
-
-// work takes tasks of the round until none is left.
-func (t ticket) work() {
-	j := t.job
-	for {
-		state := j.state.Load()
-		left := uint32(state)
-		if state>>32 != t.round || left == 0 {
-			return
-		}
-		if !j.state.CompareAndSwap(state, state-1) {
-			continue
-		}
-		j.run(int(j.n - left))
-		if j.pending.Add(-1) == 0 {
-			j.finished <- struct{}{}
 		}
 	}
 }
@@ -186,13 +187,13 @@ func (p *Pool) wait(j *job) {
 }
 
 // work is the loop of one worker.
-func (p *Pool) work() {
+func (p *Pool) work(worker int) {
 	for {
 		t, ok := p.join()
 		if !ok {
 			return
 		}
-		t.work()
+		t.work(worker)
 		p.retract(t)
 	}
 }
@@ -231,7 +232,7 @@ func (p *Pool) runRows(rows, cost int, run func(from, to int)) {
 		run(0, rows)
 		return
 	}
-	p.Run((rows+step-1)/step, func(task int) {
+	p.Sweep((rows+step-1)/step, func(task int) {
 		run(task*step, min(rows, (task+1)*step))
 	})
 }

@@ -106,9 +106,8 @@ func TestBorrowReuses(t *testing.T) {
 // A worker has joined and loses its core before it has a task. It delays nobody, and does no harm
 // when it comes back in a later round of the same job.
 func TestPoolDoesNotWaitForIdlers(t *testing.T) {
-	pool := &Pool{size: 2} // its only worker is this test
-	pool.wake.L = &pool.mu
-	j := &job{finished: make(chan struct{}, 1)}
+	pool := idle(2)
+	j := pool.newJob()
 	pool.free.New = func() any { return j }
 	var late ticket
 	ran := 0
@@ -122,9 +121,9 @@ func TestPoolDoesNotWaitForIdlers(t *testing.T) {
 		t.Fatalf("%d of 3 tasks ran; joined %v", ran, late)
 	}
 	counts := make([]int, 4)
-	next := j.open(4, func(i int) { counts[i]++ })
-	late.work()
-	next.work()
+	next := j.open(4, 1, func(i int) { counts[i]++ })
+	late.work(1)
+	next.work(0)
 	(&Pool{}).wait(j)
 	for i, n := range counts {
 		if n != 1 {
@@ -164,8 +163,10 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	pool := NewPool(3)
 	defer pool.Close()
 	task := func(int) {}
-	if n := testing.AllocsPerRun(200, func() { pool.Run(16, task) }); n >= 1 {
-		t.Errorf("a run allocates %v times", n)
+	for name, share := range map[string]func(int, func(int)){"run": pool.Run, "sweep": pool.Sweep} {
+		if n := testing.AllocsPerRun(200, func() { share(16, task) }); n >= 1 {
+			t.Errorf("a %s allocates %v times", name, n)
+		}
 	}
 }
 

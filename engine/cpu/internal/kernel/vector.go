@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
 	"sync"
 )
@@ -121,11 +122,11 @@ func LogSumExp(x []float32) float32 {
 	return float32(float64(m) + math.Log(s))
 }
 
-// sumBlock is the number of elements that entropyRow sums in f32. A longer sum would lose the many
+// SumBlock is the number of elements that a sum over a vocabulary adds in f32. A longer sum would lose the many
 // small probabilities of a vocabulary beside a large one: with 49 152 tokens, 1e-5 of the sum.
-const sumBlock = 512
+const SumBlock = 512
 
-// entropyRow sums e = exp(x - m) and e·(x - m) over a row: blocks of [sumBlock] elements in f32, and
+// entropyRow sums e = exp(x - m) and e·(x - m) over a row: blocks of [SumBlock] elements in f32, and
 // the blocks in float64, in order.
 func (ks *kernels) entropyRow(x []float32, m float32) (sum, weighted float64) {
 	t := tailPool.Get().(*tail)
@@ -136,11 +137,39 @@ func (ks *kernels) entropyRow(x []float32, m float32) (sum, weighted float64) {
 		sum, weighted = sum+float64(sums[0]), weighted+float64(sums[1])
 	}
 	n := len(x) &^ (lanes - 1)
-	for from := 0; from < n; from += sumBlock {
-		add(&x[from], min(sumBlock, n-from))
+	for from := 0; from < n; from += SumBlock {
+		add(&x[from], min(SumBlock, n-from))
 	}
 	if n < len(x) {
 		add(t.pad(0, x[n:], float32(math.Inf(-1))), lanes)
 	}
 	return sum, weighted
+}
+
+// ExpSums writes y = exp(x − m), sets sums to the sums of its blocks of [SumBlock] elements, and
+// returns the total, with the bits of the sum behind [Logprob] if m is the largest x. y may be x.
+func ExpSums(y, x []float32, m float32, sums []float64) (total float64) {
+	checkLen("ExpSums: y", y, len(x))
+	if blocks := (len(x) + SumBlock - 1) / SumBlock; len(sums) != blocks {
+		panic(fmt.Sprintf("kernel: ExpSums: %d sums of %d blocks", len(sums), blocks))
+	}
+	ks := current()
+	n := len(x) &^ (lanes - 1)
+	for from := 0; from < n; from += SumBlock {
+		sum := float64(ks.expSum(&y[from], &x[from], m, min(SumBlock, n-from)))
+		sums[from/SumBlock] = sum
+		total += sum
+	}
+	if n < len(x) {
+		t := tailPool.Get().(*tail)
+		defer tailPool.Put(t)
+		sum := float64(ks.expSum(t.pad(0, nil, 0), t.pad(1, x[n:], float32(math.Inf(-1))), m, lanes))
+		copy(y[n:], t[0][:])
+		if n%SumBlock == 0 {
+			sums[n/SumBlock] = 0
+		}
+		sums[n/SumBlock] += sum
+		total += sum
+	}
+	return total
 }

@@ -10,7 +10,7 @@ import (
 
 // block is the number of probabilities in a partial sum. A draw finds its block first, then its
 // token in the block.
-const block = 512
+const block = kernel.SumBlock
 
 // query holds what a draw depends on besides the logits.
 type query struct {
@@ -33,6 +33,8 @@ type query struct {
 type drawer struct {
 	p    []float32 // [V] unnormalised probabilities
 	sums []float64 // [V/block] their sums by block
+	best float32   // the largest score, divided by the temperature
+	mass float64   // Σ exp(score/temperature − best)
 	mask []uint64  // [V/64] tokens that a constraint allows
 	cut  cutter
 }
@@ -51,8 +53,13 @@ func newDrawer(vocab int) *drawer {
 // token is forbidden.
 func (d *drawer) draw(logits []float32, q *query) (token int32, logprob float32) {
 	token = d.choose(logits, q)
-	if token >= 0 {
+	switch {
+	case token < 0:
+	case q.temperature == 0 || q.altersScores():
 		logprob = d.logprob(logits, token, q.temperature)
+	default: // the draw has computed the sum of logprob, to the last bit
+		x := float32(logits[token] * (1 / q.temperature))
+		logprob = float32(float64(x) - float64(d.best) - math.Log(d.mass))
 	}
 	if math.IsNaN(float64(logprob)) {
 		return -1, 0
@@ -73,15 +80,15 @@ func (d *drawer) choose(logits []float32, q *query) int32 {
 	if q.temperature == 0 {
 		return firstAt(scores, best)
 	}
-	mass := d.exponentials(scores, best, q.temperature)
+	d.exponentials(scores, best, q.temperature)
 	switch {
-	case math.IsNaN(mass):
+	case math.IsNaN(d.mass):
 		return -1
 	case q.truncates():
-		d.cut.cut(d.p, mass, q.topK, q.topP, q.minP)
+		d.cut.cut(d.p, d.mass, q.topK, q.topP, q.minP)
 		return d.cut.pick(q.u)
 	}
-	return d.pick(q.u * mass)
+	return d.pick(q.u * d.mass)
 }
 
 // logprob returns the log-probability that training computes for a token, to the last bit.
@@ -135,42 +142,15 @@ func (q *query) truncates() bool {
 	return q.topK > 0 || q.topP < 1 || q.minP > 0
 }
 
-// exponentials sets p to exp((x − best)/temperature), computes the sums of its blocks, and returns
-// the total. p may be x.
-func (d *drawer) exponentials(x []float32, best, temperature float32) float64 {
-	total, inverse := 0.0, 1/temperature
-	for b := range d.sums {
-		from, to := b*block, min((b+1)*block, len(x))
-		p := d.p[from:to]
-		if temperature != 1 {
-			kernel.Scale(p, x[from:to], inverse)
-			d.sums[b] = expSum(p, p, best*inverse)
-		} else {
-			d.sums[b] = expSum(p, x[from:to], best)
-		}
-		total += d.sums[b]
+// exponentials sets p to exp((x − best)/temperature), and computes the sums of its blocks and their
+// total. p may be x.
+func (d *drawer) exponentials(x []float32, best, temperature float32) {
+	d.best = best
+	if temperature != 1 {
+		kernel.Scale(d.p, x, 1/temperature)
+		x, d.best = d.p, best*(1/temperature)
 	}
-	return total
-}
-
-// expSum computes y = exp(x − m) and returns the sum of y, accumulated in four partial sums.
-func expSum(y, x []float32, m float32) float64 {
-	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = v - m
-	}
-	kernel.Exp(y, y)
-	var sums [4]float64
-	for ; len(y) >= 4; y = y[4:] {
-		sums[0] += float64(y[0])
-		sums[1] += float64(y[1])
-		sums[2] += float64(y[2])
-		sums[3] += float64(y[3])
-	}
-	for _, v := range y {
-		sums[0] += float64(v)
-	}
-	return sums[0] + sums[1] + (sums[2] + sums[3])
+	d.mass = kernel.ExpSums(d.p, x, d.best, d.sums)
 }
 
 // altered returns a copy of the logits, in p, with what changes them in the order of vLLM: the bias; the

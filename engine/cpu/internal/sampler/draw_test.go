@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -175,6 +176,60 @@ func TestDrawDistribution(t *testing.T) {
 				t.Errorf("chi-square %.1f with %d degrees of freedom, over %.1f", chi, degrees, limit)
 			}
 		})
+	}
+}
+
+// constrained allows every third token.
+type constrained struct{}
+
+func (constrained) Mask(mask []uint64) {
+	for i := range mask {
+		mask[i] = 0x9249249249249249 >> (i * 64 % 3)
+	}
+}
+func (constrained) Accept(int32) error         { return nil }
+func (c constrained) Fork() trinity.Constraint { return c }
+
+// TestDrawnLogprobIsTheTrainers: a draw returns the log-probability that training computes, to the
+// last bit, also where it has the sum from drawing.
+func TestDrawnLogprobIsTheTrainers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	changes := []func(q *query){
+		func(*query) {}, func(*query) {},
+		func(q *query) { q.topK, q.topP, q.minP = 40, 0.9, 0.01 },
+		func(q *query) { q.bias = []trinity.TokenLogprob{{Token: 0, Logprob: 2}} },
+		func(q *query) { q.penalty, q.seen = 1.3, []int32{0} },
+		func(q *query) { q.presence, q.frequency, q.counts = 0.5, 0.5, []tally{{token: 0, n: 2}} },
+		func(q *query) { q.forbidden = []int32{0} },
+		func(q *query) { q.constraint = constrained{} },
+	}
+	for _, vocab := range []int{2, 15, 16, 17, 511, 512, 513, 527, 1000, 1040, 5003, 49152} {
+		d, scaled := newDrawer(vocab), make([]float32, vocab)
+		for round := range 6 {
+			logits := randomLogits(vocab, []float64{0.1, 3, 30}[round%3])
+			for i := range logits {
+				if i > 0 && round >= 3 && rng.IntN(3) == 0 {
+					logits[i] = float32(math.Inf(-1))
+				}
+			}
+			for _, temperature := range []float32{0, 1, 0.7, 1.3, 0.01, 40} {
+				for n, change := range changes {
+					q := query{temperature: temperature, topP: 1, penalty: 1, u: rng.Float64()}
+					change(&q)
+					token, logprob := d.draw(logits, &q)
+					if token < 0 {
+						continue // all that is left is forbidden
+					}
+					copy(scaled, logits)
+					if temperature != 0 {
+						kernel.Scale(scaled, logits, 1/temperature)
+					}
+					if want := kernel.Logprob(scaled, token); math.Float32bits(logprob) != math.Float32bits(want) {
+						t.Errorf("%d tokens, temperature %v, change %d, round %d: %v, want %v", vocab, temperature, n, round, logprob, want)
+					}
+				}
+			}
+		}
 	}
 }
 
