@@ -4,9 +4,7 @@ import (
 	"hash"
 	"hash/fnv"
 	"math"
-	"math/bits"
 	"math/rand/v2"
-	"unsafe"
 )
 
 // rejected names the sets that this processor can run, but that give other bits than portable on
@@ -91,7 +89,7 @@ func (d *digester) packedProducts() {
 	const k = 70 // more than a block of 8-bit weights
 	w := d.random(allPanels, k)
 	for _, storage := range []Packed{
-		{N: allPanels, K: k, f32: alignedFloats(allPanels * k)}, {N: allPanels, K: k, bf16: make([]uint16, allPanels*k)},
+		{N: allPanels, K: k, f32: alignedFloats(allPanels * k)}, {N: allPanels, K: k, pairs: make([]uint32, allPanels*k/2)},
 		{N: allPanels, K: k, int8: make([]int8Weights, allPanels/lanes*int8Blocks(k))},
 	} {
 		storage.Pack(nil, w.T())
@@ -133,30 +131,6 @@ func (d *digester) attention() {
 	a.Forward(nil, out, lse, q, k, v, segments)
 	a.Backward(nil, dq, dk, dv, dout, out, lse, q, k, v, segments)
 	d.note(out.Data, lse.Data, dq.Data, dk.Data, dv.Data)
-	d.pairs()
-}
-
-// pairs uses each tile of pairs of bf16, which attention over pages has.
-func (d *digester) pairs() {
-	ks := current()
-	const k = 3
-	words := make([]uint32, k*allPanels)
-	for i := range words {
-		words[i] = uint32(toBF16(float32(d.rng.NormFloat64()))) | uint32(toBF16(float32(d.rng.NormFloat64())))<<16
-	}
-	for m := 1; m <= maxRows; m++ {
-		a, c := d.random(m, 2*k), d.random(m, allPanels)
-		for i := 0; i < m; {
-			rows, groups := ks.tilesFrom(operandA{}, i, m)
-			for j, cols := 0, 0; j < allPanels; j += cols {
-				cols = ks.groupColumns(operandA{}, rows, allPanels-j)
-				ks.tilesPairs[rows][bits.TrailingZeros(uint(cols/lanes))](groups, k, unsafe.Pointer(&a.Row(i)[0]), 8*k, 8, rows*8*k,
-					unsafe.Pointer(&words[j*k]), panelBytes, k*panelBytes, 0, 0, unsafe.Pointer(&c.Row(i)[j]), 4*allPanels, m%2)
-			}
-			i += rows * groups
-		}
-		d.note(c.Data)
-	}
 }
 
 func (d *digester) vectors() {

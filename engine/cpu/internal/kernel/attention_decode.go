@@ -150,7 +150,7 @@ func (d *decoder) scores(p part) {
 			ahead = int(pages[next]-pages[j]) * pageBytes
 		}
 		d.eachTile(p, func(row, rows, groups int) {
-			tiles[rows][wide](groups, d.kv.keyRows(), unsafe.Pointer(&d.query[row*d.deep]), d.deep*4, 4*d.kv.per, rows*d.deep*4,
+			tiles[rows][wide](groups, d.kv.keyRows(), unsafe.Pointer(&d.query[row*d.deep]), d.deep*4, 4, rows*d.deep*4,
 				unsafe.Pointer(unsafe.SliceData(d.kv.keyPanel(pages[j], d.head))), panelBytes, spacing, ahead, panelBytes/share,
 				unsafe.Pointer(&d.s[row*d.stride+p.column+j*PageTokens]), d.stride*4, 0)
 		})
@@ -235,7 +235,7 @@ func (d *decoder) addValues(p part, slot, token, tokens, ahead int) {
 			wide--
 		}
 		d.eachTile(p, func(row, rows, groups int) {
-			tiles[rows][wide](groups, tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4*d.kv.per, rows*d.stride*4,
+			tiles[rows][wide](groups, tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4, rows*d.stride*4,
 				unsafe.Pointer(unsafe.SliceData(d.kv.valueRow(slot, d.head)[e:])), stride, panelBytes, ahead*stride, stride,
 				unsafe.Pointer(&d.sum[row*d.width+e]), d.width*4, accumulate)
 		})

@@ -21,20 +21,6 @@ var avx512 = kernels{
 		11: {avx512Tile11x1, avx512Tile11x2},
 		12: {avx512Tile12x1, avx512Tile12x2},
 	},
-	tilesBF16: [maxRows + 1][4]tileFunc{
-		1:  {avx512Tile1x1BF16, avx512Tile1x2BF16, avx512Tile1x4BF16, avx512Tile1x8BF16},
-		2:  {avx512Tile2x1BF16, avx512Tile2x2BF16, avx512Tile2x4BF16, avx512Tile2x8BF16},
-		3:  {avx512Tile3x1BF16, avx512Tile3x2BF16, avx512Tile3x4BF16, avx512Tile3x8BF16},
-		4:  {avx512Tile4x1BF16, avx512Tile4x2BF16, avx512Tile4x4BF16},
-		5:  {avx512Tile5x1BF16, avx512Tile5x2BF16, avx512Tile5x4BF16},
-		6:  {avx512Tile6x1BF16, avx512Tile6x2BF16, avx512Tile6x4BF16},
-		7:  {avx512Tile7x1BF16, avx512Tile7x2BF16},
-		8:  {avx512Tile8x1BF16, avx512Tile8x2BF16},
-		9:  {avx512Tile9x1BF16, avx512Tile9x2BF16},
-		10: {avx512Tile10x1BF16, avx512Tile10x2BF16},
-		11: {avx512Tile11x1BF16, avx512Tile11x2BF16},
-		12: {avx512Tile12x1BF16, avx512Tile12x2BF16},
-	},
 	tilesPairs: [maxRows + 1][4]tileFunc{
 		1:  {avx512Tile1x1Pairs, avx512Tile1x2Pairs, avx512Tile1x4Pairs, avx512Tile1x8Pairs},
 		2:  {avx512Tile2x1Pairs, avx512Tile2x2Pairs, avx512Tile2x4Pairs, avx512Tile2x8Pairs},
@@ -224,105 +210,6 @@ func avx512Tile12x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags 
 
 //go:noescape
 func avx512Tile12x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile1x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile2x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile2x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile3x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile3x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile4x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile4x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile5x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile5x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile6x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile6x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile7x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile7x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile8x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile8x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile9x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile9x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile10x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile10x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile11x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile11x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile12x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-
-//go:noescape
-func avx512Tile12x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
 func avx512Tile1x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)

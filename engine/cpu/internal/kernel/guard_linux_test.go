@@ -113,9 +113,8 @@ func guardedPacked(t *testing.T, pool *Pool, b Matrix, storage Storage, begin bo
 			w.int8 = unsafe.Slice((*int8Weights)(unsafe.Pointer(&v[0])), n)
 		}
 	case BF16:
-		if n := len(w.bf16); n > 0 {
-			v := guarded(t, n/2, begin)
-			w.bf16 = unsafe.Slice((*uint16)(unsafe.Pointer(&v[0])), n)
+		if n := len(w.pairs); n > 0 {
+			w.pairs = words(guarded(t, n, begin), n)
 		}
 	default:
 		w.f32 = guarded(t, len(w.f32), begin)

@@ -13,12 +13,12 @@ func interpreted(t *testing.T) *kernels {
 	m := interpret(t, "avx512_amd64.s", "int8_vnni_amd64.s")
 	ks := portable
 	ks.name, ks.rows, ks.tiles = "avx512 interpreted", 12, [maxRows + 1][4]tileFunc{}
-	ks.tilesBF16, ks.tilesPairs = ks.tiles, ks.tiles
+	ks.tilesPairs = ks.tiles
 	for rows := 1; rows <= maxRows; rows++ {
 		for wide := range 4 {
 			name := fmt.Sprintf("avx512Tile%dx%d", rows, 1<<wide)
 			if m.functions[name] != nil {
-				ks.tiles[rows][wide], ks.tilesBF16[rows][wide], ks.tilesPairs[rows][wide] = m.tile(name), m.tile(name+"BF16"), m.tile(name+"Pairs")
+				ks.tiles[rows][wide], ks.tilesPairs[rows][wide] = m.tile(name), m.tile(name+"Pairs")
 			}
 		}
 	}

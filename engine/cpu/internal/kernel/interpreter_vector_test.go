@@ -82,13 +82,6 @@ func (m *machine) vector(op string, a []string) func(s *state) {
 		return func(s *state) {
 			copy(unsafe.Slice((*uint32)(at(s).pointer()), n), s.vectors[registerOf(a[0])][:])
 		}
-	case op == "VPMOVZXWD":
-		at := m.address(a[0])
-		return func(s *state) {
-			for i, x := range unsafe.Slice((*uint16)(at(s).pointer()), lanes) {
-				s.vectors[d][i] = uint32(x)
-			}
-		}
 	case op == "VEXTRACTF64X4" || op == "VEXTRACTF128": // the upper half
 		from := registerOf(a[1])
 		return func(s *state) {

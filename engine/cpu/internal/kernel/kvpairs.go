@@ -81,13 +81,13 @@ func (p *KVPages) storeValue(ks *kernels, rounded []uint16, v Matrix, slots []in
 	}
 	for h := range p.heads {
 		to := words(p.valueRow(slot, h), p.dim)
-		a, b := first[h*p.dim:(h+1)*p.dim], next[h*p.dim:(h+1)*p.dim]
+		a := first[h*p.dim : (h+1)*p.dim]
+		if !second {
+			joinPairs(to, a, next[h*p.dim:])
+			continue
+		}
 		for e, x := range a {
-			if second {
-				to[e] = to[e]&0xffff | uint32(x)<<16
-			} else {
-				to[e] = uint32(x) | uint32(b[e])<<16
-			}
+			to[e] = to[e]&0xffff | uint32(x)<<16
 		}
 	}
 }

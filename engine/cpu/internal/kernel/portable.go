@@ -11,7 +11,6 @@ var portable = kernels{
 	name:       "portable",
 	rows:       4,
 	tiles:      portableTiles(portableRow),
-	tilesBF16:  portableTiles(portableRowBF16),
 	tilesPairs: portableTiles(portableRowPairs),
 	transpose:  portableTranspose,
 	dot:        portableDot,
@@ -87,20 +86,11 @@ func portableRow(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsaf
 	}
 }
 
-func portableRowBF16(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int) {
-	for k := range kc {
-		x := *(*float32)(unsafe.Add(a, k*aks))
-		for j, w := range (*[lanes]uint16)(unsafe.Add(b, k*bks)) {
-			sum[j] = fma32(x, fromBF16(w), sum[j])
-		}
-	}
-}
-
 func portableRowPairs(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int) {
 	for k := range kc {
-		x := (*[2]float32)(unsafe.Add(a, k*aks))
+		x, y := *(*float32)(unsafe.Add(a, 2*k*aks)), *(*float32)(unsafe.Add(a, (2*k+1)*aks))
 		for j, w := range (*[lanes]uint32)(unsafe.Add(b, k*bks)) {
-			sum[j] = fma32(x[1], math.Float32frombits(w&0xffff0000), fma32(x[0], math.Float32frombits(w<<16), sum[j]))
+			sum[j] = fma32(y, math.Float32frombits(w&0xffff0000), fma32(x, math.Float32frombits(w<<16), sum[j]))
 		}
 	}
 }

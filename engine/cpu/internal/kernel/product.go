@@ -36,11 +36,20 @@ type operandA struct {
 }
 
 // operandB is the right operand in panels of 16 columns: element (k, 16p+j) is at p + k*ks +
-// p*panel + j elements.
+// p*panel + j elements. Of pairs, ks is the distance between rows, which hold two k; a product then
+// takes an even number of k.
 type operandB struct {
 	p         unsafe.Pointer
 	ks, panel int
-	bf16      bool
+	pairs     bool
+}
+
+// rows returns how many rows of b hold so many k.
+func (b operandB) rows(k int) int {
+	if b.pairs {
+		return k / 2
+	}
+	return k
 }
 
 // operandC is the result, row-major with ld elements from row to row.
@@ -122,7 +131,7 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 			for k0 := 0; k0 < k; k0 += step {
 				block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
 				if block.next = block.kc * b.ks; k0+step >= k {
-					block.next = cols/lanes*b.panel - k0*b.ks
+					block.next = cols/lanes*b.panel - b.rows(k0)*b.ks
 				}
 				block.panels(j, cols, m)
 			}
@@ -163,7 +172,7 @@ type kStep struct {
 	c          operandC
 	a          operandA
 	b          operandB
-	kc         int
+	kc         int // rows of B
 	accumulate int
 	next       int // distance from this block of B to the next one needed, in bytes
 }
@@ -172,11 +181,11 @@ type kStep struct {
 func (ks *kernels) block(c operandC, a operandA, b operandB, k0, kc int, accumulate bool) kStep {
 	if k0 > 0 {
 		a.p = unsafe.Add(a.p, k0*a.ks)
-		b.p = unsafe.Add(b.p, k0*b.ks)
+		b.p = unsafe.Add(b.p, b.rows(k0)*b.ks)
 	}
-	s := kStep{ks: ks, tiles: &ks.tiles, c: c, a: a, b: b, kc: kc}
-	if b.bf16 {
-		s.tiles = &ks.tilesBF16
+	s := kStep{ks: ks, tiles: &ks.tiles, c: c, a: a, b: b, kc: b.rows(kc)}
+	if b.pairs {
+		s.tiles = &ks.tilesPairs
 	}
 	if accumulate || k0 > 0 {
 		s.accumulate = 1

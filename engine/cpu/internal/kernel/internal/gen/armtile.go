@@ -33,7 +33,7 @@ func (t *armTile) sum(row, col int) vec { return vec(row*t.columns() + col) }
 func (t *armTile) emit() {
 	f := t.f
 	f.emit("MOVD %s, R19\nMOVD %s, R20\nMOVD %s, R21\nMOVD %s, R7\nMOVD %s, R13\nMOVD %s, R15\n%s:",
-		f.slot("groups"), f.slot("a"), f.slot("c"), f.slot("aks"), f.slot("bks"), f.slot("ldc"), t.pairStep()+f.label("group"))
+		f.slot("groups"), f.slot("a"), f.slot("c"), f.slot("aks"), f.slot("bks"), f.slot("ldc"), f.label("group"))
 	f.emit("MOVD %s, R0\nMOVD R20, R1\nMOVD %s, R9", f.slot("kc"), f.slot("ars"))
 	for row := 1; row < t.rows; row++ {
 		f.emit("ADD R9, R%d, R%d", row, row+1)
@@ -57,14 +57,6 @@ func (t *armTile) emit() {
 	f.emit("ADD R15, R14, R21\nMOVD %s, R9\nADD R9, R20, R20\nSUBS $1, R19, R19\nBNE %s\nRET", f.slot("ags"), f.label("group"))
 }
 
-// pairStep makes R7 the distance from a pair's second element of A to the next pair.
-func (t *armTile) pairStep() string {
-	if t.storage != pairs {
-		return ""
-	}
-	return "SUB $4, R7, R7\n"
-}
-
 // eachC visits C's registers; R14 moves from row to row.
 func (t *armTile) eachC(visit func(v vec, off int)) {
 	for row := range t.rows {
@@ -84,7 +76,7 @@ func (t *armTile) step(half int) {
 	next := vec(t.rows * t.columns())
 	if free := 32 - int(next); free >= t.rows+4 {
 		for row := range t.rows {
-			t.loadA(row, half, next+vec(row))
+			t.loadA(row, next+vec(row))
 		}
 		for p := range t.panels {
 			b := next + vec(t.rows)
@@ -104,7 +96,7 @@ func (t *armTile) step(half int) {
 	t.loadPanel(0, half, next)
 	for row := range t.rows {
 		a := next + 4 + vec(row%2)
-		t.loadA(row, half, a)
+		t.loadA(row, a)
 		for col := range 4 {
 			t.m.fma(f, t.sum(row, col), a, next+vec(col))
 		}
@@ -114,7 +106,7 @@ func (t *armTile) step(half int) {
 // stepByColumn loads B four columns at a time, for wide tiles of few rows.
 func (t *armTile) stepByColumn(half int, next vec) {
 	for row := range t.rows {
-		t.loadA(row, half, next+vec(row))
+		t.loadA(row, next+vec(row))
 	}
 	b := next + vec(t.rows)
 	for p := range t.panels {
@@ -130,11 +122,6 @@ func (t *armTile) stepByColumn(half int, next vec) {
 
 // loadPart brings columns 4·col to 4·col+3 of a panel's row into v.
 func (t *armTile) loadPart(panel, col, half int, v vec) {
-	if t.storage == bf16 {
-		t.f.emit("FMOVD %d(R%d), F%d", 8*col, armPanels[panel], v)
-		t.m.op2(t.f, "SHLL $16,", armSHLL, v, v)
-		return
-	}
 	t.f.emit("FMOVQ %d(R%d), F%d", 16*col, armPanels[panel], v)
 	switch {
 	case t.storage == pairs && half == 0:
@@ -145,12 +132,8 @@ func (t *armTile) loadPart(panel, col, half int, v vec) {
 }
 
 // loadA broadcasts the element of a row of A and moves on to the next one.
-func (t *armTile) loadA(row, half int, v vec) {
-	by := "R7"
-	if half < t.numbers()-1 {
-		by = "$4"
-	}
-	t.f.emit("VLD1R (R%d), [V%d.S4]\nADD %s, R%d, R%d", row+1, v, by, row+1, row+1)
+func (t *armTile) loadA(row int, v vec) {
+	t.f.emit("VLD1R (R%d), [V%d.S4]\nADD R7, R%d, R%d", row+1, v, row+1, row+1)
 }
 
 // nextRow moves on to the next row of a panel, after the last number of this one.

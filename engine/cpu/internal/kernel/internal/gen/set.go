@@ -206,13 +206,12 @@ type storage int
 
 const (
 	f32   storage = iota
-	bf16          // two bytes a number
 	pairs         // two bf16 numbers of neighbouring k in a word of 32 bits, the first one in its lower half
 )
 
-var storages = []storage{f32, bf16, pairs}
+var storages = []storage{f32, pairs}
 
-func (b storage) suffix() string { return []string{"", "BF16", "Pairs"}[b] }
+func (b storage) suffix() string { return []string{"", "Pairs"}[b] }
 
 // numbers returns how many k a row of B holds.
 func (b storage) numbers() int {

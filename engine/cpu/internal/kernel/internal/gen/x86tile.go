@@ -60,9 +60,9 @@ func (t *x86Tile) emit() {
 	}
 	for half := range t.numbers() {
 		t.step(half)
-	}
-	for i := 0; i < t.rows; i += 3 {
-		f.emit("ADDQ R10, %s", rowBases[i/3])
+		for i := 0; i < t.rows; i += 3 {
+			f.emit("ADDQ R10, %s", rowBases[i/3])
+		}
 	}
 	f.emit("ADDQ R11, BX\nADDQ R13, DX")
 	if t.panels > 4 {
@@ -134,9 +134,9 @@ func (t *x86Tile) bases() {
 	}
 }
 
-// a is the operand of A's row, for a half of a pair.
-func (t *x86Tile) a(row, half int) string {
-	return fmt.Sprintf("%s(%s)%s", []string{"", "4"}[half], rowBases[row/3], []string{"", "(R8*1)", "(R8*2)"}[row%3])
+// a is the operand of A's row.
+func (t *x86Tile) a(row int) string {
+	return fmt.Sprintf("(%s)%s", rowBases[row/3], []string{"", "(R8*1)", "(R8*2)"}[row%3])
 }
 
 // panelIndex is the index part of an operand in panel p of four.
@@ -153,11 +153,7 @@ func (t *x86Tile) b(panel, off int) string {
 
 // column is the operand of B's register col.
 func (t *x86Tile) column(col int) string {
-	size := 4
-	if t.storage == bf16 {
-		size = 2
-	}
-	return t.b(col/t.parts(), col%t.parts()*t.m.lanes*size)
+	return t.b(col/t.parts(), col%t.parts()*t.m.lanes*4)
 }
 
 // maskRegister holds the mask of a pair's second number in AVX-512, whose registers suffice for it.
@@ -172,8 +168,6 @@ func (t *x86Tile) mask() string { return t.f.set.constant(constant{"upper", 0xff
 func (t *x86Tile) loadColumn(col, half int, v vec) {
 	f, from, to := t.f, t.column(col), t.m.r(v)
 	switch {
-	case t.storage == bf16:
-		f.emit("VPMOVZXWD %s, %s\nVPSLLD $16, %s, %s", from, to, to, to)
 	case t.storage == f32:
 		f.emit("VMOVUPS %s, %s", from, to)
 	case t.inRegister() && half == 0:
@@ -201,7 +195,7 @@ func (t *x86Tile) step(half int) {
 		}
 		for row := range t.rows {
 			x := a + vec(row%2)
-			t.f.emit("VBROADCASTSS %s, %s", t.a(row, half), t.m.r(x))
+			t.f.emit("VBROADCASTSS %s, %s", t.a(row), t.m.r(x))
 			for col := range t.columns() {
 				t.m.fma(t.f, t.sum(row, col), x, free+vec(col))
 			}
@@ -209,7 +203,7 @@ func (t *x86Tile) step(half int) {
 		return
 	}
 	for row := range t.rows {
-		t.f.emit("VBROADCASTSS %s, %s", t.a(row, half), t.m.r(free+vec(row)))
+		t.f.emit("VBROADCASTSS %s, %s", t.a(row), t.m.r(free+vec(row)))
 	}
 	spare := registers - int(free) - t.rows
 	for col := range t.columns() {
