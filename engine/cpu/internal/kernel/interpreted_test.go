@@ -22,7 +22,10 @@ func interpreted(t *testing.T) *kernels {
 			}
 		}
 	}
-	ks.int8 = &int8Kernels{rows: 12, quantize: portable.int8.quantize}
+	ks.int8 = &int8Kernels{rows: 12, quantize: func(dst *int8Inputs, src *float32, limit float32, blocks int) {
+		m.call("vnniInt8Quantize", map[string]place{"dst": address(unsafe.Pointer(dst)), "src": address(unsafe.Pointer(src)),
+			"limit": float(limit), "blocks": number(blocks)})
+	}}
 	for rows := 1; rows <= maxRows; rows++ {
 		ks.int8.tiles[rows] = m.int8Tile(fmt.Sprint("vnniInt8Tile", rows))
 	}

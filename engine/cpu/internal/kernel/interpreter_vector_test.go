@@ -89,6 +89,21 @@ func (m *machine) vector(op string, a []string) func(s *state) {
 			copy(v[:], s.vectors[from][width:2*width])
 			s.vectors[d] = v
 		}
+	case op == "VPMOVSDB": // to bytes, saturating
+		from, at := registerOf(a[0]), m.address(last)
+		return func(s *state) {
+			for i, x := range s.vectors[from] {
+				*(*int8)(unsafe.Add(at(s).pointer(), i)) = int8(min(max(int32(x), -128), 127))
+			}
+		}
+	case op == "VBROADCASTSS" && lanesOf(a[0]) > 0:
+		from := registerOf(a[0])
+		return func(s *state) {
+			x := s.vectors[from][0]
+			for i := range s.vectors[d] {
+				s.vectors[d][i] = x
+			}
+		}
 	case op == "VPERMILPS":
 		order, _ := strconv.ParseUint(a[0][1:], 0, 8)
 		return func(s *state) {
@@ -164,6 +179,8 @@ var lanewise = map[string]func(x, y, d uint32, immediate int) uint32{
 	"VXORPS":       func(x, y, _ uint32, _ int) uint32 { return x ^ y },
 	"VPXORD":       func(x, y, _ uint32, _ int) uint32 { return x ^ y },
 	"VPADDD":       func(x, y, _ uint32, _ int) uint32 { return x + y },
+	"VPSUBD":       func(x, y, _ uint32, _ int) uint32 { return y - x },
+	"VPMAXSD":      func(x, y, _ uint32, _ int) uint32 { return uint32(max(int32(x), int32(y))) },
 	"VPANDD":       func(x, y, _ uint32, _ int) uint32 { return x & y },
 	"VPSLLD":       func(x, _, _ uint32, by int) uint32 { return x << by },
 	"VADDPS":       floats(func(x, y, _ float32) float32 { return y + x }),
