@@ -120,16 +120,17 @@ func scoreErrors(t *testing.T, spec engine.SamplerSpec, texts [][]int32) (mean, 
 	return mean / float64(n), worst
 }
 
+// The numbers of docs/guide/rollouts.md.
 func TestRoundedScoresOfSmolLM2(t *testing.T) {
 	path := smollm2Path(t)
 	trinitytest.TooLong(t, "loads a model of 135 M parameters twice")
 	var recorded exact
 	readJSON(t, "testdata/smollm2_exact.json.gz", &recorded)
-	for quantization, most := range map[string]float64{"": 0, "bf16": 1e-1, "int8": 1} {
+	for quantization, most := range map[string]float64{"": 0, "bf16": 0.015, "int8": 0.18} {
 		mean, worst := scoreErrors(t, engine.SamplerSpec{ModelPath: path, Quantization: quantization}, recorded.Sequences)
-		t.Logf("%q: mean error %.4f nats, largest %.3f, of %d sequences", quantization, mean, worst, len(recorded.Sequences))
+		t.Logf("%q: mean difference %.4f nats, largest %.3f", quantization, mean, worst)
 		if mean > most {
-			t.Errorf("%s: the mean error is %.3g nats, above %.3g", quantization, mean, most)
+			t.Errorf("%s: the mean difference is %.3g nats, above %.3g", quantization, mean, most)
 		}
 	}
 }
