@@ -148,8 +148,8 @@ func (p *KVPages) Copy(to, from int32, tokens int) {
 	if tokens%p.per == 0 {
 		return
 	}
-	first, half := words(p.valueRow(int(from)*PageTokens+tokens, 0), p.valueStride()), words(p.valueRow(int(to)*PageTokens+tokens, 0), p.valueStride())
-	for i, w := range first {
-		half[i] = w & 0xffff // the other half is of a token that is not copied
+	last := words(p.valueRow(int(to)*PageTokens+tokens, 0), p.valueStride())
+	for i, w := range words(p.valueRow(int(from)*PageTokens+tokens, 0), p.valueStride()) {
+		last[i] = w & 0xffff // the other half is of a token that is not copied
 	}
 }

@@ -16,7 +16,9 @@ func TestPairsAreStoredAlike(t *testing.T) {
 	var first [][]float32
 	eachSet(t, func(t *testing.T) {
 		var all [][]float32
-		for _, a := range []Attention{{Heads: 3, KVHeads: 3, HeadDim: 64}, {Heads: 4, KVHeads: 2, HeadDim: 5}, {Heads: 1, KVHeads: 1, HeadDim: 18}} {
+		for _, a := range []Attention{
+			{Heads: 3, KVHeads: 3, HeadDim: 64}, {Heads: 4, KVHeads: 2, HeadDim: 5}, {Heads: 1, KVHeads: 1, HeadDim: 18},
+		} {
 			r := rand.New(rand.NewPCG(5, uint64(a.HeadDim)))
 			const tokens = 150
 			k, v := randomMatrix(r, tokens, a.KVHeads*a.HeadDim, 3), randomMatrix(r, tokens, a.KVHeads*a.HeadDim, 0)
@@ -55,9 +57,10 @@ func TestPairsAreStoredAlike(t *testing.T) {
 				ended.Store(nil, k.RowRange(0, n), v.RowRange(0, n), slots[:n])
 				copied.Store(nil, k, v, slots)
 				copied.Copy(0, from/PageTokens, n)
-				sameBits(t, fmt.Sprintf("keys of %d copied", n), copied.keys[:copied.keyFloats()], ended.keys[2*ended.keyFloats():3*ended.keyFloats()])
-				size := (n + 1) / 2 * copied.valueStride()
-				sameBits(t, fmt.Sprintf("values of %d copied", n), copied.values[:size], ended.values[from/2*ended.valueStride():][:size])
+				size := copied.keyFloats()
+				sameBits(t, fmt.Sprintf("keys of %d copied", n), copied.keys[:size], ended.keys[2*size:3*size])
+				size = (n + 1) / 2 * copied.valueStride()
+				sameBits(t, fmt.Sprintf("values of %d copied", n), copied.values[:size], ended.valueRow(from, 0)[:size])
 			}
 		}
 		if first == nil {

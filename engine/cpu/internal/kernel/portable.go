@@ -59,8 +59,11 @@ func fma32(a, b, c float32) float32 {
 // mul returns a*b. The compiler may not fuse it with a following sum.
 func mul(a, b float32) float32 { return float32(a * b) }
 
+// portableRowFunc adds the products of one row to its sums, over kc rows of B.
+type portableRowFunc func(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int)
+
 // portableTiles fills the table of tiles with closures over one loop, of the function for a row.
-func portableTiles(row func(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int)) (tiles [maxRows + 1][4]tileFunc) {
+func portableTiles(row portableRowFunc) (tiles [maxRows + 1][4]tileFunc) {
 	for rows := 1; rows <= 4; rows++ {
 		tiles[rows][0] = func(groups, kc int, a unsafe.Pointer, ars, aks, ags int, b unsafe.Pointer, bks, _, _, _ int, c unsafe.Pointer, ldc, accumulate int) {
 			for i := range groups * rows {
@@ -76,7 +79,6 @@ func portableTiles(row func(sum *[lanes]float32, kc int, a unsafe.Pointer, aks i
 	return tiles
 }
 
-// portableRow adds the products of one row to its sums.
 func portableRow(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int) {
 	for k := range kc {
 		x := *(*float32)(unsafe.Add(a, k*aks))

@@ -87,14 +87,15 @@ func (t *vnniTile) add(row int) {
 func (s *set) vnniQuantize() {
 	f := s.function("quantize", "quantize", false, quantizeArgs()...)
 	tiny, magnitude := s.constant(float("tiny", 1e-30)), s.constant(constant{"magnitude", 0x7fffffff})
-	f.emit("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nVBROADCASTSS limit+16(FP), X15\nMOVQ blocks+24(FP), CX\nVMOVUPS %s<>(SB), Z14", magnitude)
-	f.emit("VMOVUPS %s<>(SB), X13\n%s:", tiny, f.label("loop"))
+	f.emit("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nVBROADCASTSS limit+16(FP), X15\nMOVQ blocks+24(FP), CX")
+	f.emit("VMOVUPS %s<>(SB), Z14\nVMOVUPS %s<>(SB), X13\n%s:", magnitude, tiny, f.label("loop"))
 	for i := range 4 {
 		f.emit("VMOVUPS %d(SI), Z%d\nVPANDD Z%d, Z14, Z%d", 64*i, i, i, 4+i)
 	}
 	f.emit("VPMAXSD Z5, Z4, Z8\nVPMAXSD Z7, Z6, Z9\nVPMAXSD Z9, Z8, Z8")
 	foldInt8(f, "VPMAXSD", 8, 9)
-	f.emit("VMAXPS X13, X8, X9\nVDIVPS X9, X15, X10\nVDIVPS X15, X9, X9\nVSUBPS X8, X8, X8\nVADDPS X8, X9, X9\nVMOVSS X9, (DI)\nVBROADCASTSS X10, Z10")
+	f.emit("VMAXPS X13, X8, X9\nVDIVPS X9, X15, X10\nVBROADCASTSS X10, Z10")
+	f.emit("VDIVPS X15, X9, X9\nVSUBPS X8, X8, X8\nVADDPS X8, X9, X9\nVMOVSS X9, (DI)")
 	for i := range 4 {
 		f.emit("VMULPS Z10, Z%d, Z%d\nVCVTPS2DQ Z%d, Z%d\nVPMOVSDB Z%d, %d(DI)", i, i, i, i, i, inputQ+16*i)
 	}
@@ -106,7 +107,8 @@ func (s *set) vnniQuantize() {
 
 // foldInt8 folds the 16 lanes of a register to one; t is lost.
 func foldInt8(f *function, op string, v, t int) {
-	f.emit("VEXTRACTF64X4 $1, Z%d, Y%d\n%s Y%d, Y%d, Y%d\nVEXTRACTF128 $1, Y%d, X%d\n%s X%d, X%d, X%d", v, t, op, t, v, v, v, t, op, t, v, v)
+	f.emit("VEXTRACTF64X4 $1, Z%d, Y%d\n%s Y%d, Y%d, Y%d", v, t, op, t, v, v)
+	f.emit("VEXTRACTF128 $1, Y%d, X%d\n%s X%d, X%d, X%d", v, t, op, t, v, v)
 	for _, order := range []string{"$0x4E", "$0xB1"} {
 		f.emit("VPERMILPS %s, X%d, X%d\n%s X%d, X%d, X%d", order, v, t, op, t, v, v)
 	}
