@@ -81,3 +81,56 @@ func TestRoundedSmolLM2(t *testing.T) {
 		}
 	}
 }
+
+// scoreErrors are the mean and the largest difference, in nats, between the log-probabilities that a sampler and
+// the trainer give the tokens of texts.
+func scoreErrors(t *testing.T, spec engine.SamplerSpec, texts [][]int32) (mean, worst float64) {
+	t.Helper()
+	ctx := context.Background()
+	e, err := trainerPlugin{}.OpenTrainer(ctx, engine.TrainerSpec{ModelPath: spec.ModelPath, MaxModelLen: 512, MicroTokens: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	spec.MaxSequences, spec.MaxModelLen, spec.Shared, spec.Beside = 8, 520, true, e
+	s, err := samplerPlugin{}.OpenSampler(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.(interface{ Close() error }).Close()
+	var batch []*trinity.Experience
+	for i, tokens := range texts {
+		batch = append(batch, allTrained(i, tokens))
+	}
+	stats, err := e.Forward(ctx, whole(batch), trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i, tokens := range texts {
+		out, err := s.Sample(ctx, trinity.Prompt{Tokens: tokens}, trinity.SamplingParams{MaxTokens: 1, ScorePrompt: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, logprob := range out[0].Prompt.Logprobs {
+			d := math.Abs(float64(logprob - stats[i].Logprob[j+1]))
+			mean, worst, n = mean+d, max(worst, d), n+1
+		}
+	}
+	return mean / float64(n), worst
+}
+
+// The numbers of docs/guide/rollouts.md.
+func TestRoundedScoresOfSmolLM2(t *testing.T) {
+	path := smollm2Path(t)
+	trinitytest.TooLong(t, "loads a model of 135 M parameters twice")
+	var recorded exact
+	readJSON(t, "testdata/smollm2_exact.json.gz", &recorded)
+	for quantization, most := range map[string]float64{"": 0, "bf16": 0.015, "int8": 0.18} {
+		mean, worst := scoreErrors(t, engine.SamplerSpec{ModelPath: path, Quantization: quantization}, recorded.Sequences)
+		t.Logf("%q: mean difference %.4f nats, largest %.3f", quantization, mean, worst)
+		if mean > most {
+			t.Errorf("%s: the mean difference is %.3g nats, above %.3g", quantization, mean, most)
+		}
+	}
+}

@@ -197,8 +197,8 @@ type InferenceModel struct {
 	// Number type of the weights that the engine samples from. For an auxiliary model, `bfloat16`
 	// rounds the weights, and leaving the key out is `auto`, which keeps the file's number type.
 	Dtype string `yaml:"dtype" default:"bfloat16" enum:"auto|bfloat16|float16|float32|half|float"`
-	// Quantization of the sampler's layers and head: `bf16`, `int8`, or empty for none. It makes
-	// sampling faster, and logprobs differ from the trainer's: combine it with
+	// Quantization of the sampler's layers and head: `bf16`, `int8`, or empty for none. Keys and values
+	// are then bf16. It makes sampling faster, and logprobs differ from the trainer's: combine it with
 	// algorithm.rollout_correction. Training keeps float32.
 	Quantization string `yaml:"quantization" enum:"|bf16|int8"`
 	// Seed of sampling.

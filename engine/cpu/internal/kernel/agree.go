@@ -89,7 +89,7 @@ func (d *digester) packedProducts() {
 	const k = 70 // more than a block of 8-bit weights
 	w := d.random(allPanels, k)
 	for _, storage := range []Packed{
-		{N: allPanels, K: k, f32: alignedFloats(allPanels * k)}, {N: allPanels, K: k, bf16: make([]uint16, allPanels*k)},
+		{N: allPanels, K: k, f32: alignedFloats(allPanels * k)}, {N: allPanels, K: k, pairs: make([]uint32, allPanels*k/2)},
 		{N: allPanels, K: k, int8: make([]int8Weights, allPanels/lanes*int8Blocks(k))},
 	} {
 		storage.Pack(nil, w.T())

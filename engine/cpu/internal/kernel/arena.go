@@ -61,13 +61,13 @@ func (a *Arena) Int32(n int) ([]int32, error) {
 	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), n), nil
 }
 
-// Uint16 returns a zeroed array of n 16-bit words (bf16), 64-byte aligned, valid until Free.
-func (a *Arena) Uint16(n int) ([]uint16, error) {
-	b, err := a.bytes(n, 2)
+// Uint32 returns a zeroed array of n 32-bit words, 64-byte aligned, valid until Free.
+func (a *Arena) Uint32(n int) ([]uint32, error) {
+	b, err := a.bytes(n, 4)
 	if err != nil || len(b) == 0 {
 		return nil, err
 	}
-	return unsafe.Slice((*uint16)(unsafe.Pointer(&b[0])), n), nil
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&b[0])), n), nil
 }
 
 // Uint8 returns a zeroed array of n bytes, 64-byte aligned, valid until Free.

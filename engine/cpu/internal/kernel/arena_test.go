@@ -19,7 +19,7 @@ func TestArena(t *testing.T) {
 		}
 		arrays = append(arrays, v)
 	}
-	words, err := arena.Uint16(999)
+	words, err := arena.Uint32(999)
 	if err != nil || len(words) != 999 {
 		t.Fatal(len(words), err)
 	}
@@ -63,7 +63,7 @@ func TestArena(t *testing.T) {
 	if v, err := tally.Uint8(77); err != nil || v != nil {
 		t.Errorf("a tally gave %d bytes, %v", len(v), err)
 	}
-	if v, err := tally.Uint16(999); err != nil || v != nil {
+	if v, err := tally.Uint32(999); err != nil || v != nil {
 		t.Errorf("a tally gave %d words, %v", len(v), err)
 	}
 	if tally.Bytes() != arena.Bytes() {

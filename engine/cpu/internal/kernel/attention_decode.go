@@ -44,8 +44,9 @@ type decoder struct {
 	shared int // tokens of the common pages that queries see
 	stride int // of s
 	width  int // of sum: HeadDim rounded up to whole lanes
+	deep   int // of query: HeadDim rounded up to whole words of keys
 
-	query, sum []float32 // [rows, HeadDim] scaled queries, [rows, width] unscaled results
+	query, sum []float32 // [rows, deep] scaled queries, [rows, width] unscaled results
 	s          []float32 // [rows, stride] scores, then probabilities
 }
 
@@ -59,12 +60,10 @@ func (d *decoder) run(out, q Matrix) {
 	d.shared = max(d.first, min(longest, len(d.common)*PageTokens))
 	d.stride, d.width = roundUp(longest-d.first)+lanes, roundUp(d.HeadDim)
 	rows := len(d.views) * d.group()
-	d.query, d.sum, d.s = d.pool.Borrow(rows*d.HeadDim), d.pool.Borrow(rows*d.width), d.pool.Borrow(rows*d.stride)
+	d.deep = d.kv.keyRows() * d.kv.per
+	d.query, d.sum, d.s = d.pool.Borrow(rows*d.deep), d.pool.Borrow(rows*d.width), d.pool.Borrow(rows*d.stride)
 	at := d.head * d.group() * d.HeadDim
-	n := d.group() * d.HeadDim
-	for i := range d.views {
-		Scale(d.query[i*n:(i+1)*n], q.Row(i)[at:at+n], d.Scale)
-	}
+	d.scaleQueries(q, at)
 	d.eachPart(d.scores)
 	inverse := d.query[:rows] // the queries are no longer needed
 	for r := range rows {
@@ -78,6 +77,21 @@ func (d *decoder) run(out, q Matrix) {
 	d.pool.Return(d.query)
 	d.pool.Return(d.sum)
 	d.pool.Return(d.s)
+}
+
+// scaleQueries fills query from the columns of q from at on.
+func (d *decoder) scaleQueries(q Matrix, at int) {
+	if n := d.group() * d.HeadDim; d.deep == d.HeadDim {
+		for i := range d.views {
+			Scale(d.query[i*n:(i+1)*n], q.Row(i)[at:at+n], d.Scale)
+		}
+		return
+	}
+	for r := range len(d.views) * d.group() {
+		to, from := d.query[r*d.deep:(r+1)*d.deep], q.Row(r / d.group())[at+r%d.group()*d.HeadDim:]
+		Scale(to[:d.HeadDim], from[:d.HeadDim], d.Scale)
+		to[d.HeadDim] = 0
+	}
 }
 
 // from returns the first key that query i sees.
@@ -122,8 +136,8 @@ func (d *decoder) eachPart(visit func(p part)) {
 // scores computes query·kᵀ. Any two pages form the operand of a tile of two panels, and evenly
 // spaced pages that of a wider tile. Meanwhile it prefetches the next pages.
 func (d *decoder) scores(p part) {
-	pages := p.pages[:(p.tokens+PageTokens-1)/PageTokens]
-	pageBytes, widest, tiles := d.kv.keyFloats()*4, d.ks.widest(p.rows), (p.rows+d.ks.rows-1)/d.ks.rows
+	pages, tiles := p.pages[:(p.tokens+PageTokens-1)/PageTokens], d.kv.tiles(d.ks)
+	pageBytes, widest, share := d.kv.keyFloats()*4, d.ks.widest(p.rows), (p.rows+d.ks.rows-1)/d.ks.rows
 	for j := 0; j < len(pages); {
 		wide := widest
 		for 1<<wide > len(pages)-j || !evenlySpaced(pages[j:j+1<<wide]) {
@@ -138,8 +152,8 @@ func (d *decoder) scores(p part) {
 			ahead = int(pages[next]-pages[j]) * pageBytes
 		}
 		d.eachTile(p, func(row, rows, groups int) {
-			d.ks.tiles[rows][wide](groups, d.HeadDim, unsafe.Pointer(&d.query[row*d.HeadDim]), d.HeadDim*4, 4, rows*d.HeadDim*4,
-				unsafe.Pointer(unsafe.SliceData(d.kv.keyPanel(pages[j], d.head))), panelBytes, spacing, ahead, panelBytes/tiles,
+			tiles[rows][wide](groups, d.kv.keyRows(), unsafe.Pointer(&d.query[row*d.deep]), d.deep*4, 4, rows*d.deep*4,
+				unsafe.Pointer(unsafe.SliceData(d.kv.keyPanel(pages[j], d.head))), panelBytes, spacing, ahead, panelBytes/share,
 				unsafe.Pointer(&d.s[row*d.stride+p.column+j*PageTokens]), d.stride*4, 0)
 		})
 		j = next
@@ -215,14 +229,15 @@ func (d *decoder) addValues(p part, slot, token, tokens, ahead int) {
 	if p.goesOn || token > 0 {
 		accumulate = 1
 	}
-	stride, widest := d.kv.valueStride()*4, d.ks.widest(p.rows)
+	stride, widest, tiles := d.kv.valueStride()*4, d.ks.widest(p.rows), d.kv.tiles(d.ks)
+	tokens, ahead = (tokens+d.kv.per-1)/d.kv.per, ahead/d.kv.per
 	for e := 0; e < d.width; {
 		wide := widest
 		for lanes<<wide > d.width-e {
 			wide--
 		}
 		d.eachTile(p, func(row, rows, groups int) {
-			d.ks.tiles[rows][wide](groups, tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4, rows*d.stride*4,
+			tiles[rows][wide](groups, tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4, rows*d.stride*4,
 				unsafe.Pointer(unsafe.SliceData(d.kv.valueRow(slot, d.head)[e:])), stride, panelBytes, ahead*stride, stride,
 				unsafe.Pointer(&d.sum[row*d.width+e]), d.width*4, accumulate)
 		})

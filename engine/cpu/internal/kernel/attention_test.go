@@ -222,7 +222,11 @@ func TestAttentionAlone(t *testing.T) {
 				from, to := alone.rows-seg.Len, alone.rows
 				sameBits(t, "out alone", rowData(out1, from, to), rowData(out, seg.Start, seg.Start+seg.Len))
 				sameBits(t, "lse alone", rowData(lse1, from, to), rowData(lse, seg.Start, seg.Start+seg.Len))
-				c.decode(t, d, s, out)
+				c.decode(t, d, F32, s, out)
+			}
+			out, _ = c.forward(nil, d.stored(BF16))
+			for s := range c.segments {
+				c.decode(t, d, BF16, s, out)
 			}
 		}
 	})
@@ -244,15 +248,25 @@ func (c attentionCase) alone(d attentionData, s int) (attentionCase, attentionDa
 
 func rowData(m Matrix, from, to int) []float32 { return m.Data[from*m.Stride : to*m.Stride] }
 
+// stored is d with the keys and values that pages of the storage hold.
+func (d attentionData) stored(storage Storage) attentionData {
+	if storage == BF16 {
+		d.k, d.v = clone(d.k), clone(d.v)
+		RoundToBF16(nil, d.k.Data)
+		RoundToBF16(nil, d.v.Data)
+	}
+	return d
+}
+
 // decode replays a segment over pages: as the rows of a prompt, all at once, and token by token
 // among other sequences.
-func (c attentionCase) decode(t *testing.T, d attentionData, s int, out Matrix) {
+func (c attentionCase) decode(t *testing.T, d attentionData, storage Storage, s int, out Matrix) {
 	t.Helper()
 	seg := c.segments[s]
 	if seg.Len == 0 {
 		return
 	}
-	kv, rows := c.paged(t, d)
+	kv, rows := c.paged(t, d, storage)
 	want := rowData(out, seg.Start, seg.Start+seg.Len)
 	var views []View
 	for i := range seg.Len {
@@ -284,17 +298,20 @@ func (p pageTables) pages(s int) []int32 { return p[s] }
 
 // paged stores the segments of a case in pages, which lie about in the order of a permutation; a
 // segment shares the whole pages of its prefix.
-func (c attentionCase) paged(t *testing.T, d attentionData) (KVPages, pageTables) {
+func (c attentionCase) paged(t *testing.T, d attentionData, storage Storage) (KVPages, pageTables) {
 	t.Helper()
 	arena := NewArena()
 	t.Cleanup(func() { arena.Free() })
 	const pages = 64
-	kv, err := NewKVPages(arena, c.Attention, pages)
+	kv, err := NewKVPages(arena, c.Attention, pages, storage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range kv.keys {
 		kv.keys[i] = float32(math.NaN()) // what others left behind must not matter
+	}
+	for i := range kv.values {
+		kv.values[i] = math.Float32frombits(0x7fff7fff)
 	}
 	free := rand.New(rand.NewPCG(uint64(c.rows), 3)).Perm(pages)
 	sort := func(n int) { slices.Sort(free[:n]) } // some pages follow one another
@@ -337,10 +354,10 @@ func TestPagedTogether(t *testing.T) {
 	pool := NewPool(2)
 	defer pool.Close()
 	eachSet(t, func(t *testing.T) {
-		for i, c := range attentionCases {
-			d := c.data(uint64(i))
-			out, _ := c.forward(nil, d)
-			kv, tables := c.paged(t, d)
+		for i, c := range slices.Concat(attentionCases, attentionCases) {
+			d, storage := c.data(uint64(i)), []Storage{F32, BF16}[i/len(attentionCases)]
+			out, _ := c.forward(nil, d.stored(storage))
+			kv, tables := c.paged(t, d, storage)
 			var views []View
 			var rows []int
 			for s, seg := range c.segments { // the newest tokens of all, then each one's last rows
@@ -445,7 +462,7 @@ func TestPlanReadsCommonPagesOnce(t *testing.T) {
 // TestPagedAllocatesNothing, on one core, once its scratch is there.
 func TestPagedAllocatesNothing(t *testing.T) {
 	c := attentionCases[1]
-	kv, tables := c.paged(t, c.data(1))
+	kv, tables := c.paged(t, c.data(1), F32)
 	q, out := zeros(3, c.Heads*c.HeadDim), zeros(3, c.Heads*c.HeadDim)
 	views := []View{{tables[0], 70}, {tables[0], 69}, {tables[1], 9}}
 	pool := NewPool(1)

@@ -80,6 +80,12 @@ DATA avx2_logFloor<>+16(SB)/8, $0xc2c80000c2c80000
 DATA avx2_logFloor<>+24(SB)/8, $0xc2c80000c2c80000
 GLOBL avx2_logFloor<>(SB), RODATA|NOPTR, $32
 
+DATA avx2_upper<>+0(SB)/8, $0xffff0000ffff0000
+DATA avx2_upper<>+8(SB)/8, $0xffff0000ffff0000
+DATA avx2_upper<>+16(SB)/8, $0xffff0000ffff0000
+DATA avx2_upper<>+24(SB)/8, $0xffff0000ffff0000
+GLOBL avx2_upper<>(SB), RODATA|NOPTR, $32
+
 DATA avx2_bit0<>+0(SB)/8, $0x0000000100000001
 DATA avx2_bit0<>+8(SB)/8, $0x0000000100000001
 DATA avx2_bit0<>+16(SB)/8, $0x0000000100000001
@@ -1850,23 +1856,23 @@ avx2Tile6x1_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x1BF16(SB), NOSPLIT, $0-112
+// func avx2Tile1x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile1x1BF16_group:
+avx2Tile1x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile1x1BF16_clear
+	JEQ avx2Tile1x1Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
-	JMP avx2Tile1x1BF16_ready
-avx2Tile1x1BF16_clear:
+	JMP avx2Tile1x1Pairs_ready
+avx2Tile1x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
-avx2Tile1x1BF16_ready:
+avx2Tile1x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	MOVQ a+16(FP), AX
@@ -1878,23 +1884,31 @@ avx2Tile1x1BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
-	JZ avx2Tile1x1BF16_store
+	JZ avx2Tile1x1Pairs_store
 	PCALIGN $32
-avx2Tile1x1BF16_loop:
+avx2Tile1x1Pairs_loop:
 	PREFETCHT0 (DX)
 	VBROADCASTSS (AX), Y2
-	VPMOVZXWD 0(BX), Y3
+	VMOVUPS 0(BX), Y3
 	VPSLLD $16, Y3, Y3
 	VFMADD231PS Y3, Y2, Y0
-	VPMOVZXWD 16(BX), Y4
+	VMOVUPS 32(BX), Y4
 	VPSLLD $16, Y4, Y4
+	VFMADD231PS Y4, Y2, Y1
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Y2
+	VMOVUPS 0(BX), Y3
+	VANDPS avx2_upper<>(SB), Y3, Y3
+	VFMADD231PS Y3, Y2, Y0
+	VMOVUPS 32(BX), Y4
+	VANDPS avx2_upper<>(SB), Y4, Y4
 	VFMADD231PS Y4, Y2, Y1
 	ADDQ R10, AX
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile1x1BF16_loop
-avx2Tile1x1BF16_store:
+	JNZ avx2Tile1x1Pairs_loop
+avx2Tile1x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -1905,31 +1919,31 @@ avx2Tile1x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile1x1BF16_group
+	JNZ avx2Tile1x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x2BF16(SB), NOSPLIT, $0-112
+// func avx2Tile1x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile1x2BF16_group:
+avx2Tile1x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile1x2BF16_clear
+	JEQ avx2Tile1x2Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
-	JMP avx2Tile1x2BF16_ready
-avx2Tile1x2BF16_clear:
+	JMP avx2Tile1x2Pairs_ready
+avx2Tile1x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
-avx2Tile1x2BF16_ready:
+avx2Tile1x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -1942,30 +1956,44 @@ avx2Tile1x2BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
-	JZ avx2Tile1x2BF16_store
+	JZ avx2Tile1x2Pairs_store
 	PCALIGN $32
-avx2Tile1x2BF16_loop:
+avx2Tile1x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Y4
-	VPMOVZXWD 0(BX), Y5
+	VMOVUPS 0(BX), Y5
 	VPSLLD $16, Y5, Y5
 	VFMADD231PS Y5, Y4, Y0
-	VPMOVZXWD 16(BX), Y6
+	VMOVUPS 32(BX), Y6
 	VPSLLD $16, Y6, Y6
 	VFMADD231PS Y6, Y4, Y1
-	VPMOVZXWD 0(BX)(R12*1), Y7
+	VMOVUPS 0(BX)(R12*1), Y7
 	VPSLLD $16, Y7, Y7
 	VFMADD231PS Y7, Y4, Y2
-	VPMOVZXWD 16(BX)(R12*1), Y8
+	VMOVUPS 32(BX)(R12*1), Y8
 	VPSLLD $16, Y8, Y8
+	VFMADD231PS Y8, Y4, Y3
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Y4
+	VMOVUPS 0(BX), Y5
+	VANDPS avx2_upper<>(SB), Y5, Y5
+	VFMADD231PS Y5, Y4, Y0
+	VMOVUPS 32(BX), Y6
+	VANDPS avx2_upper<>(SB), Y6, Y6
+	VFMADD231PS Y6, Y4, Y1
+	VMOVUPS 0(BX)(R12*1), Y7
+	VANDPS avx2_upper<>(SB), Y7, Y7
+	VFMADD231PS Y7, Y4, Y2
+	VMOVUPS 32(BX)(R12*1), Y8
+	VANDPS avx2_upper<>(SB), Y8, Y8
 	VFMADD231PS Y8, Y4, Y3
 	ADDQ R10, AX
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile1x2BF16_loop
-avx2Tile1x2BF16_store:
+	JNZ avx2Tile1x2Pairs_loop
+avx2Tile1x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -1978,20 +2006,20 @@ avx2Tile1x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile1x2BF16_group
+	JNZ avx2Tile1x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x4BF16(SB), NOSPLIT, $0-112
+// func avx2Tile1x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x4Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile1x4BF16_group:
+avx2Tile1x4Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile1x4BF16_clear
+	JEQ avx2Tile1x4Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	VMOVUPS 64(DX), Y2
@@ -2000,8 +2028,8 @@ avx2Tile1x4BF16_group:
 	VMOVUPS 160(DX), Y5
 	VMOVUPS 192(DX), Y6
 	VMOVUPS 224(DX), Y7
-	JMP avx2Tile1x4BF16_ready
-avx2Tile1x4BF16_clear:
+	JMP avx2Tile1x4Pairs_ready
+avx2Tile1x4Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2010,7 +2038,7 @@ avx2Tile1x4BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-avx2Tile1x4BF16_ready:
+avx2Tile1x4Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -2026,44 +2054,70 @@ avx2Tile1x4BF16_ready:
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
-	JZ avx2Tile1x4BF16_store
+	JZ avx2Tile1x4Pairs_store
 	PCALIGN $32
-avx2Tile1x4BF16_loop:
+avx2Tile1x4Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
 	PREFETCHT0 (DX)(R14*1)
 	VBROADCASTSS (AX), Y8
-	VPMOVZXWD 0(BX), Y9
+	VMOVUPS 0(BX), Y9
 	VPSLLD $16, Y9, Y9
 	VFMADD231PS Y9, Y8, Y0
-	VPMOVZXWD 16(BX), Y10
+	VMOVUPS 32(BX), Y10
 	VPSLLD $16, Y10, Y10
 	VFMADD231PS Y10, Y8, Y1
-	VPMOVZXWD 0(BX)(R12*1), Y11
+	VMOVUPS 0(BX)(R12*1), Y11
 	VPSLLD $16, Y11, Y11
 	VFMADD231PS Y11, Y8, Y2
-	VPMOVZXWD 16(BX)(R12*1), Y12
+	VMOVUPS 32(BX)(R12*1), Y12
 	VPSLLD $16, Y12, Y12
 	VFMADD231PS Y12, Y8, Y3
-	VPMOVZXWD 0(BX)(R12*2), Y9
+	VMOVUPS 0(BX)(R12*2), Y9
 	VPSLLD $16, Y9, Y9
 	VFMADD231PS Y9, Y8, Y4
-	VPMOVZXWD 16(BX)(R12*2), Y10
+	VMOVUPS 32(BX)(R12*2), Y10
 	VPSLLD $16, Y10, Y10
 	VFMADD231PS Y10, Y8, Y5
-	VPMOVZXWD 0(BX)(R14*1), Y11
+	VMOVUPS 0(BX)(R14*1), Y11
 	VPSLLD $16, Y11, Y11
 	VFMADD231PS Y11, Y8, Y6
-	VPMOVZXWD 16(BX)(R14*1), Y12
+	VMOVUPS 32(BX)(R14*1), Y12
 	VPSLLD $16, Y12, Y12
+	VFMADD231PS Y12, Y8, Y7
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Y8
+	VMOVUPS 0(BX), Y9
+	VANDPS avx2_upper<>(SB), Y9, Y9
+	VFMADD231PS Y9, Y8, Y0
+	VMOVUPS 32(BX), Y10
+	VANDPS avx2_upper<>(SB), Y10, Y10
+	VFMADD231PS Y10, Y8, Y1
+	VMOVUPS 0(BX)(R12*1), Y11
+	VANDPS avx2_upper<>(SB), Y11, Y11
+	VFMADD231PS Y11, Y8, Y2
+	VMOVUPS 32(BX)(R12*1), Y12
+	VANDPS avx2_upper<>(SB), Y12, Y12
+	VFMADD231PS Y12, Y8, Y3
+	VMOVUPS 0(BX)(R12*2), Y9
+	VANDPS avx2_upper<>(SB), Y9, Y9
+	VFMADD231PS Y9, Y8, Y4
+	VMOVUPS 32(BX)(R12*2), Y10
+	VANDPS avx2_upper<>(SB), Y10, Y10
+	VFMADD231PS Y10, Y8, Y5
+	VMOVUPS 0(BX)(R14*1), Y11
+	VANDPS avx2_upper<>(SB), Y11, Y11
+	VFMADD231PS Y11, Y8, Y6
+	VMOVUPS 32(BX)(R14*1), Y12
+	VANDPS avx2_upper<>(SB), Y12, Y12
 	VFMADD231PS Y12, Y8, Y7
 	ADDQ R10, AX
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile1x4BF16_loop
-avx2Tile1x4BF16_store:
+	JNZ avx2Tile1x4Pairs_loop
+avx2Tile1x4Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2080,32 +2134,32 @@ avx2Tile1x4BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile1x4BF16_group
+	JNZ avx2Tile1x4Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x1BF16(SB), NOSPLIT, $0-112
+// func avx2Tile2x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile2x1BF16_group:
+avx2Tile2x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile2x1BF16_clear
+	JEQ avx2Tile2x1Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Y2
 	VMOVUPS 32(DX), Y3
-	JMP avx2Tile2x1BF16_ready
-avx2Tile2x1BF16_clear:
+	JMP avx2Tile2x1Pairs_ready
+avx2Tile2x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
-avx2Tile2x1BF16_ready:
+avx2Tile2x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -2119,14 +2173,25 @@ avx2Tile2x1BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
-	JZ avx2Tile2x1BF16_store
+	JZ avx2Tile2x1Pairs_store
 	PCALIGN $32
-avx2Tile2x1BF16_loop:
+avx2Tile2x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Y4
+	VMOVUPS 0(BX), Y4
 	VPSLLD $16, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+	VMOVUPS 32(BX), Y5
 	VPSLLD $16, Y5, Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1
+	VBROADCASTSS (AX)(R8*1), Y7
+	VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y7, Y3
+	ADDQ R10, AX
+	VMOVUPS 0(BX), Y4
+	VANDPS avx2_upper<>(SB), Y4, Y4
+	VMOVUPS 32(BX), Y5
+	VANDPS avx2_upper<>(SB), Y5, Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS Y4, Y6, Y0
 	VFMADD231PS Y5, Y6, Y1
@@ -2137,8 +2202,8 @@ avx2Tile2x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile2x1BF16_loop
-avx2Tile2x1BF16_store:
+	JNZ avx2Tile2x1Pairs_loop
+avx2Tile2x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2152,20 +2217,20 @@ avx2Tile2x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile2x1BF16_group
+	JNZ avx2Tile2x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x2BF16(SB), NOSPLIT, $0-112
+// func avx2Tile2x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile2x2BF16_group:
+avx2Tile2x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile2x2BF16_clear
+	JEQ avx2Tile2x2Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	VMOVUPS 64(DX), Y2
@@ -2175,8 +2240,8 @@ avx2Tile2x2BF16_group:
 	VMOVUPS 32(DX), Y5
 	VMOVUPS 64(DX), Y6
 	VMOVUPS 96(DX), Y7
-	JMP avx2Tile2x2BF16_ready
-avx2Tile2x2BF16_clear:
+	JMP avx2Tile2x2Pairs_ready
+avx2Tile2x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2185,7 +2250,7 @@ avx2Tile2x2BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-avx2Tile2x2BF16_ready:
+avx2Tile2x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -2201,19 +2266,38 @@ avx2Tile2x2BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
-	JZ avx2Tile2x2BF16_store
+	JZ avx2Tile2x2Pairs_store
 	PCALIGN $32
-avx2Tile2x2BF16_loop:
+avx2Tile2x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Y8
+	VMOVUPS 0(BX), Y8
 	VPSLLD $16, Y8, Y8
-	VPMOVZXWD 16(BX), Y9
+	VMOVUPS 32(BX), Y9
 	VPSLLD $16, Y9, Y9
-	VPMOVZXWD 0(BX)(R12*1), Y10
+	VMOVUPS 0(BX)(R12*1), Y10
 	VPSLLD $16, Y10, Y10
-	VPMOVZXWD 16(BX)(R12*1), Y11
+	VMOVUPS 32(BX)(R12*1), Y11
 	VPSLLD $16, Y11, Y11
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS Y8, Y12, Y0
+	VFMADD231PS Y9, Y12, Y1
+	VFMADD231PS Y10, Y12, Y2
+	VFMADD231PS Y11, Y12, Y3
+	VBROADCASTSS (AX)(R8*1), Y13
+	VFMADD231PS Y8, Y13, Y4
+	VFMADD231PS Y9, Y13, Y5
+	VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7
+	ADDQ R10, AX
+	VMOVUPS 0(BX), Y8
+	VANDPS avx2_upper<>(SB), Y8, Y8
+	VMOVUPS 32(BX), Y9
+	VANDPS avx2_upper<>(SB), Y9, Y9
+	VMOVUPS 0(BX)(R12*1), Y10
+	VANDPS avx2_upper<>(SB), Y10, Y10
+	VMOVUPS 32(BX)(R12*1), Y11
+	VANDPS avx2_upper<>(SB), Y11, Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS Y8, Y12, Y0
 	VFMADD231PS Y9, Y12, Y1
@@ -2228,8 +2312,8 @@ avx2Tile2x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile2x2BF16_loop
-avx2Tile2x2BF16_store:
+	JNZ avx2Tile2x2Pairs_loop
+avx2Tile2x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2247,20 +2331,20 @@ avx2Tile2x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile2x2BF16_group
+	JNZ avx2Tile2x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x1BF16(SB), NOSPLIT, $0-112
+// func avx2Tile3x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile3x1BF16_group:
+avx2Tile3x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile3x1BF16_clear
+	JEQ avx2Tile3x1Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	ADDQ R13, DX
@@ -2269,15 +2353,15 @@ avx2Tile3x1BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Y4
 	VMOVUPS 32(DX), Y5
-	JMP avx2Tile3x1BF16_ready
-avx2Tile3x1BF16_clear:
+	JMP avx2Tile3x1Pairs_ready
+avx2Tile3x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
-avx2Tile3x1BF16_ready:
+avx2Tile3x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -2293,14 +2377,28 @@ avx2Tile3x1BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
-	JZ avx2Tile3x1BF16_store
+	JZ avx2Tile3x1Pairs_store
 	PCALIGN $32
-avx2Tile3x1BF16_loop:
+avx2Tile3x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Y6
+	VMOVUPS 0(BX), Y6
 	VPSLLD $16, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VMOVUPS 32(BX), Y7
 	VPSLLD $16, Y7, Y7
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1
+	VBROADCASTSS (AX)(R8*1), Y9
+	VFMADD231PS Y6, Y9, Y2
+	VFMADD231PS Y7, Y9, Y3
+	VBROADCASTSS (AX)(R8*2), Y8
+	VFMADD231PS Y6, Y8, Y4
+	VFMADD231PS Y7, Y8, Y5
+	ADDQ R10, AX
+	VMOVUPS 0(BX), Y6
+	VANDPS avx2_upper<>(SB), Y6, Y6
+	VMOVUPS 32(BX), Y7
+	VANDPS avx2_upper<>(SB), Y7, Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS Y6, Y8, Y0
 	VFMADD231PS Y7, Y8, Y1
@@ -2314,8 +2412,8 @@ avx2Tile3x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile3x1BF16_loop
-avx2Tile3x1BF16_store:
+	JNZ avx2Tile3x1Pairs_loop
+avx2Tile3x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2332,20 +2430,20 @@ avx2Tile3x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile3x1BF16_group
+	JNZ avx2Tile3x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x2BF16(SB), NOSPLIT, $0-112
+// func avx2Tile3x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile3x2BF16_group:
+avx2Tile3x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile3x2BF16_clear
+	JEQ avx2Tile3x2Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	VMOVUPS 64(DX), Y2
@@ -2360,8 +2458,8 @@ avx2Tile3x2BF16_group:
 	VMOVUPS 32(DX), Y9
 	VMOVUPS 64(DX), Y10
 	VMOVUPS 96(DX), Y11
-	JMP avx2Tile3x2BF16_ready
-avx2Tile3x2BF16_clear:
+	JMP avx2Tile3x2Pairs_ready
+avx2Tile3x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2374,7 +2472,7 @@ avx2Tile3x2BF16_clear:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
-avx2Tile3x2BF16_ready:
+avx2Tile3x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -2393,31 +2491,55 @@ avx2Tile3x2BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
-	JZ avx2Tile3x2BF16_store
+	JZ avx2Tile3x2Pairs_store
 	PCALIGN $32
-avx2Tile3x2BF16_loop:
+avx2Tile3x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R8*1), Y13
 	VBROADCASTSS (AX)(R8*2), Y14
-	VPMOVZXWD 0(BX), Y15
+	VMOVUPS 0(BX), Y15
 	VPSLLD $16, Y15, Y15
 	VFMADD231PS Y15, Y12, Y0
 	VFMADD231PS Y15, Y13, Y4
 	VFMADD231PS Y15, Y14, Y8
-	VPMOVZXWD 16(BX), Y15
+	VMOVUPS 32(BX), Y15
 	VPSLLD $16, Y15, Y15
 	VFMADD231PS Y15, Y12, Y1
 	VFMADD231PS Y15, Y13, Y5
 	VFMADD231PS Y15, Y14, Y9
-	VPMOVZXWD 0(BX)(R12*1), Y15
+	VMOVUPS 0(BX)(R12*1), Y15
 	VPSLLD $16, Y15, Y15
 	VFMADD231PS Y15, Y12, Y2
 	VFMADD231PS Y15, Y13, Y6
 	VFMADD231PS Y15, Y14, Y10
-	VPMOVZXWD 16(BX)(R12*1), Y15
+	VMOVUPS 32(BX)(R12*1), Y15
 	VPSLLD $16, Y15, Y15
+	VFMADD231PS Y15, Y12, Y3
+	VFMADD231PS Y15, Y13, Y7
+	VFMADD231PS Y15, Y14, Y11
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R8*1), Y13
+	VBROADCASTSS (AX)(R8*2), Y14
+	VMOVUPS 0(BX), Y15
+	VANDPS avx2_upper<>(SB), Y15, Y15
+	VFMADD231PS Y15, Y12, Y0
+	VFMADD231PS Y15, Y13, Y4
+	VFMADD231PS Y15, Y14, Y8
+	VMOVUPS 32(BX), Y15
+	VANDPS avx2_upper<>(SB), Y15, Y15
+	VFMADD231PS Y15, Y12, Y1
+	VFMADD231PS Y15, Y13, Y5
+	VFMADD231PS Y15, Y14, Y9
+	VMOVUPS 0(BX)(R12*1), Y15
+	VANDPS avx2_upper<>(SB), Y15, Y15
+	VFMADD231PS Y15, Y12, Y2
+	VFMADD231PS Y15, Y13, Y6
+	VFMADD231PS Y15, Y14, Y10
+	VMOVUPS 32(BX)(R12*1), Y15
+	VANDPS avx2_upper<>(SB), Y15, Y15
 	VFMADD231PS Y15, Y12, Y3
 	VFMADD231PS Y15, Y13, Y7
 	VFMADD231PS Y15, Y14, Y11
@@ -2425,8 +2547,8 @@ avx2Tile3x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile3x2BF16_loop
-avx2Tile3x2BF16_store:
+	JNZ avx2Tile3x2Pairs_loop
+avx2Tile3x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2449,20 +2571,20 @@ avx2Tile3x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile3x2BF16_group
+	JNZ avx2Tile3x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile4x1BF16(SB), NOSPLIT, $0-112
+// func avx2Tile4x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile4x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile4x1BF16_group:
+avx2Tile4x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile4x1BF16_clear
+	JEQ avx2Tile4x1Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	ADDQ R13, DX
@@ -2474,8 +2596,8 @@ avx2Tile4x1BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Y6
 	VMOVUPS 32(DX), Y7
-	JMP avx2Tile4x1BF16_ready
-avx2Tile4x1BF16_clear:
+	JMP avx2Tile4x1Pairs_ready
+avx2Tile4x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2484,7 +2606,7 @@ avx2Tile4x1BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-avx2Tile4x1BF16_ready:
+avx2Tile4x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -2504,14 +2626,32 @@ avx2Tile4x1BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
-	JZ avx2Tile4x1BF16_store
+	JZ avx2Tile4x1Pairs_store
 	PCALIGN $32
-avx2Tile4x1BF16_loop:
+avx2Tile4x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Y8
+	VMOVUPS 0(BX), Y8
 	VPSLLD $16, Y8, Y8
-	VPMOVZXWD 16(BX), Y9
+	VMOVUPS 32(BX), Y9
 	VPSLLD $16, Y9, Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1
+	VBROADCASTSS (AX)(R8*1), Y11
+	VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3
+	VBROADCASTSS (AX)(R8*2), Y10
+	VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5
+	VBROADCASTSS (SI), Y11
+	VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VMOVUPS 0(BX), Y8
+	VANDPS avx2_upper<>(SB), Y8, Y8
+	VMOVUPS 32(BX), Y9
+	VANDPS avx2_upper<>(SB), Y9, Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS Y8, Y10, Y0
 	VFMADD231PS Y9, Y10, Y1
@@ -2529,8 +2669,8 @@ avx2Tile4x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile4x1BF16_loop
-avx2Tile4x1BF16_store:
+	JNZ avx2Tile4x1Pairs_loop
+avx2Tile4x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2550,20 +2690,20 @@ avx2Tile4x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile4x1BF16_group
+	JNZ avx2Tile4x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile5x1BF16(SB), NOSPLIT, $0-112
+// func avx2Tile5x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile5x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile5x1BF16_group:
+avx2Tile5x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile5x1BF16_clear
+	JEQ avx2Tile5x1Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	ADDQ R13, DX
@@ -2578,8 +2718,8 @@ avx2Tile5x1BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Y8
 	VMOVUPS 32(DX), Y9
-	JMP avx2Tile5x1BF16_ready
-avx2Tile5x1BF16_clear:
+	JMP avx2Tile5x1Pairs_ready
+avx2Tile5x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2590,7 +2730,7 @@ avx2Tile5x1BF16_clear:
 	VXORPS X7, X7, X7
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
-avx2Tile5x1BF16_ready:
+avx2Tile5x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -2612,14 +2752,35 @@ avx2Tile5x1BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
-	JZ avx2Tile5x1BF16_store
+	JZ avx2Tile5x1Pairs_store
 	PCALIGN $32
-avx2Tile5x1BF16_loop:
+avx2Tile5x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Y10
+	VMOVUPS 0(BX), Y10
 	VPSLLD $16, Y10, Y10
-	VPMOVZXWD 16(BX), Y11
+	VMOVUPS 32(BX), Y11
 	VPSLLD $16, Y11, Y11
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1
+	VBROADCASTSS (AX)(R8*1), Y13
+	VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3
+	VBROADCASTSS (AX)(R8*2), Y12
+	VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5
+	VBROADCASTSS (SI), Y13
+	VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7
+	VBROADCASTSS (SI)(R8*1), Y12
+	VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VMOVUPS 0(BX), Y10
+	VANDPS avx2_upper<>(SB), Y10, Y10
+	VMOVUPS 32(BX), Y11
+	VANDPS avx2_upper<>(SB), Y11, Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS Y10, Y12, Y0
 	VFMADD231PS Y11, Y12, Y1
@@ -2640,8 +2801,8 @@ avx2Tile5x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile5x1BF16_loop
-avx2Tile5x1BF16_store:
+	JNZ avx2Tile5x1Pairs_loop
+avx2Tile5x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2664,20 +2825,20 @@ avx2Tile5x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile5x1BF16_group
+	JNZ avx2Tile5x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile6x1BF16(SB), NOSPLIT, $0-112
+// func avx2Tile6x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile6x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx2Tile6x1BF16_group:
+avx2Tile6x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx2Tile6x1BF16_clear
+	JEQ avx2Tile6x1Pairs_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
 	ADDQ R13, DX
@@ -2695,8 +2856,8 @@ avx2Tile6x1BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Y10
 	VMOVUPS 32(DX), Y11
-	JMP avx2Tile6x1BF16_ready
-avx2Tile6x1BF16_clear:
+	JMP avx2Tile6x1Pairs_ready
+avx2Tile6x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -2709,7 +2870,7 @@ avx2Tile6x1BF16_clear:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
-avx2Tile6x1BF16_ready:
+avx2Tile6x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -2733,14 +2894,38 @@ avx2Tile6x1BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
-	JZ avx2Tile6x1BF16_store
+	JZ avx2Tile6x1Pairs_store
 	PCALIGN $32
-avx2Tile6x1BF16_loop:
+avx2Tile6x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Y12
+	VMOVUPS 0(BX), Y12
 	VPSLLD $16, Y12, Y12
-	VPMOVZXWD 16(BX), Y13
+	VMOVUPS 32(BX), Y13
 	VPSLLD $16, Y13, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS (SI), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VBROADCASTSS (SI)(R8*1), Y14
+	VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9
+	VBROADCASTSS (SI)(R8*2), Y15
+	VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VMOVUPS 0(BX), Y12
+	VANDPS avx2_upper<>(SB), Y12, Y12
+	VMOVUPS 32(BX), Y13
+	VANDPS avx2_upper<>(SB), Y13, Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS Y12, Y14, Y0
 	VFMADD231PS Y13, Y14, Y1
@@ -2764,8 +2949,8 @@ avx2Tile6x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx2Tile6x1BF16_loop
-avx2Tile6x1BF16_store:
+	JNZ avx2Tile6x1Pairs_loop
+avx2Tile6x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -2791,7 +2976,7 @@ avx2Tile6x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx2Tile6x1BF16_group
+	JNZ avx2Tile6x1Pairs_group
 	VZEROUPPER
 	RET
 

@@ -132,6 +132,16 @@ DATA avx512_logFloor<>+48(SB)/8, $0xc2c80000c2c80000
 DATA avx512_logFloor<>+56(SB)/8, $0xc2c80000c2c80000
 GLOBL avx512_logFloor<>(SB), RODATA|NOPTR, $64
 
+DATA avx512_upper<>+0(SB)/8, $0xffff0000ffff0000
+DATA avx512_upper<>+8(SB)/8, $0xffff0000ffff0000
+DATA avx512_upper<>+16(SB)/8, $0xffff0000ffff0000
+DATA avx512_upper<>+24(SB)/8, $0xffff0000ffff0000
+DATA avx512_upper<>+32(SB)/8, $0xffff0000ffff0000
+DATA avx512_upper<>+40(SB)/8, $0xffff0000ffff0000
+DATA avx512_upper<>+48(SB)/8, $0xffff0000ffff0000
+DATA avx512_upper<>+56(SB)/8, $0xffff0000ffff0000
+GLOBL avx512_upper<>(SB), RODATA|NOPTR, $64
+
 // func avx512Dot(x *float32, y *float32, n int) float32
 TEXT ·avx512Dot(SB), NOSPLIT, $0-28
 	MOVQ x+0(FP), DI
@@ -4925,21 +4935,21 @@ avx512Tile12x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile1x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile1x1BF16_group:
+avx512Tile1x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile1x1BF16_clear
+	JEQ avx512Tile1x1Pairs_clear
 	VMOVUPS 0(DX), Z0
-	JMP avx512Tile1x1BF16_ready
-avx512Tile1x1BF16_clear:
+	JMP avx512Tile1x1Pairs_ready
+avx512Tile1x1Pairs_clear:
 	VXORPS X0, X0, X0
-avx512Tile1x1BF16_ready:
+avx512Tile1x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	MOVQ a+16(FP), AX
@@ -4950,21 +4960,25 @@ avx512Tile1x1BF16_ready:
 	MOVQ bps+64(FP), R12
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile1x1BF16_store
+	JZ avx512Tile1x1Pairs_store
 	PCALIGN $32
-avx512Tile1x1BF16_loop:
+avx512Tile1x1Pairs_loop:
 	PREFETCHT0 (DX)
 	VBROADCASTSS (AX), Z1
-	VPMOVZXWD 0(BX), Z2
-	VPSLLD $16, Z2, Z2
+	VPSLLD $16, 0(BX), Z2
+	VFMADD231PS Z2, Z1, Z0
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Z1
+	VPANDD 0(BX), Z31, Z2
 	VFMADD231PS Z2, Z1, Z0
 	ADDQ R10, AX
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile1x1BF16_loop
-avx512Tile1x1BF16_store:
+	JNZ avx512Tile1x1Pairs_loop
+avx512Tile1x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -4974,27 +4988,27 @@ avx512Tile1x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile1x1BF16_group
+	JNZ avx512Tile1x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile1x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile1x2BF16_group:
+avx512Tile1x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile1x2BF16_clear
+	JEQ avx512Tile1x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
-	JMP avx512Tile1x2BF16_ready
-avx512Tile1x2BF16_clear:
+	JMP avx512Tile1x2Pairs_ready
+avx512Tile1x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
-avx512Tile1x2BF16_ready:
+avx512Tile1x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5006,25 +5020,30 @@ avx512Tile1x2BF16_ready:
 	MOVQ bps+64(FP), R12
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile1x2BF16_store
+	JZ avx512Tile1x2Pairs_store
 	PCALIGN $32
-avx512Tile1x2BF16_loop:
+avx512Tile1x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Z2
-	VPMOVZXWD 0(BX), Z3
-	VPSLLD $16, Z3, Z3
+	VPSLLD $16, 0(BX), Z3
 	VFMADD231PS Z3, Z2, Z0
-	VPMOVZXWD 0(BX)(R12*1), Z4
-	VPSLLD $16, Z4, Z4
+	VPSLLD $16, 0(BX)(R12*1), Z4
+	VFMADD231PS Z4, Z2, Z1
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Z2
+	VPANDD 0(BX), Z31, Z3
+	VFMADD231PS Z3, Z2, Z0
+	VPANDD 0(BX)(R12*1), Z31, Z4
 	VFMADD231PS Z4, Z2, Z1
 	ADDQ R10, AX
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile1x2BF16_loop
-avx512Tile1x2BF16_store:
+	JNZ avx512Tile1x2Pairs_loop
+avx512Tile1x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5035,31 +5054,31 @@ avx512Tile1x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile1x2BF16_group
+	JNZ avx512Tile1x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x4BF16(SB), NOSPLIT, $0-112
+// func avx512Tile1x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x4Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile1x4BF16_group:
+avx512Tile1x4Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile1x4BF16_clear
+	JEQ avx512Tile1x4Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
 	VMOVUPS 192(DX), Z3
-	JMP avx512Tile1x4BF16_ready
-avx512Tile1x4BF16_clear:
+	JMP avx512Tile1x4Pairs_ready
+avx512Tile1x4Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
-avx512Tile1x4BF16_ready:
+avx512Tile1x4Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5074,33 +5093,40 @@ avx512Tile1x4BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile1x4BF16_store
+	JZ avx512Tile1x4Pairs_store
 	PCALIGN $32
-avx512Tile1x4BF16_loop:
+avx512Tile1x4Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
 	PREFETCHT0 (DX)(R14*1)
 	VBROADCASTSS (AX), Z4
-	VPMOVZXWD 0(BX), Z5
-	VPSLLD $16, Z5, Z5
+	VPSLLD $16, 0(BX), Z5
 	VFMADD231PS Z5, Z4, Z0
-	VPMOVZXWD 0(BX)(R12*1), Z6
-	VPSLLD $16, Z6, Z6
+	VPSLLD $16, 0(BX)(R12*1), Z6
 	VFMADD231PS Z6, Z4, Z1
-	VPMOVZXWD 0(BX)(R12*2), Z7
-	VPSLLD $16, Z7, Z7
+	VPSLLD $16, 0(BX)(R12*2), Z7
 	VFMADD231PS Z7, Z4, Z2
-	VPMOVZXWD 0(BX)(R14*1), Z8
-	VPSLLD $16, Z8, Z8
+	VPSLLD $16, 0(BX)(R14*1), Z8
+	VFMADD231PS Z8, Z4, Z3
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Z4
+	VPANDD 0(BX), Z31, Z5
+	VFMADD231PS Z5, Z4, Z0
+	VPANDD 0(BX)(R12*1), Z31, Z6
+	VFMADD231PS Z6, Z4, Z1
+	VPANDD 0(BX)(R12*2), Z31, Z7
+	VFMADD231PS Z7, Z4, Z2
+	VPANDD 0(BX)(R14*1), Z31, Z8
 	VFMADD231PS Z8, Z4, Z3
 	ADDQ R10, AX
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile1x4BF16_loop
-avx512Tile1x4BF16_store:
+	JNZ avx512Tile1x4Pairs_loop
+avx512Tile1x4Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5113,20 +5139,20 @@ avx512Tile1x4BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile1x4BF16_group
+	JNZ avx512Tile1x4Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x8BF16(SB), NOSPLIT, $0-112
+// func avx512Tile1x8Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x8Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile1x8BF16_group:
+avx512Tile1x8Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile1x8BF16_clear
+	JEQ avx512Tile1x8Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -5135,8 +5161,8 @@ avx512Tile1x8BF16_group:
 	VMOVUPS 320(DX), Z5
 	VMOVUPS 384(DX), Z6
 	VMOVUPS 448(DX), Z7
-	JMP avx512Tile1x8BF16_ready
-avx512Tile1x8BF16_clear:
+	JMP avx512Tile1x8Pairs_ready
+avx512Tile1x8Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -5145,7 +5171,7 @@ avx512Tile1x8BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-avx512Tile1x8BF16_ready:
+avx512Tile1x8Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5166,10 +5192,11 @@ avx512Tile1x8BF16_ready:
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile1x8BF16_store
+	JZ avx512Tile1x8Pairs_store
 	PCALIGN $32
-avx512Tile1x8BF16_loop:
+avx512Tile1x8Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
@@ -5179,29 +5206,39 @@ avx512Tile1x8BF16_loop:
 	PREFETCHT0 (DI)(R12*2)
 	PREFETCHT0 (DI)(R14*1)
 	VBROADCASTSS (AX), Z8
-	VPMOVZXWD 0(BX), Z9
-	VPSLLD $16, Z9, Z9
+	VPSLLD $16, 0(BX), Z9
 	VFMADD231PS Z9, Z8, Z0
-	VPMOVZXWD 0(BX)(R12*1), Z10
-	VPSLLD $16, Z10, Z10
+	VPSLLD $16, 0(BX)(R12*1), Z10
 	VFMADD231PS Z10, Z8, Z1
-	VPMOVZXWD 0(BX)(R12*2), Z11
-	VPSLLD $16, Z11, Z11
+	VPSLLD $16, 0(BX)(R12*2), Z11
 	VFMADD231PS Z11, Z8, Z2
-	VPMOVZXWD 0(BX)(R14*1), Z12
-	VPSLLD $16, Z12, Z12
+	VPSLLD $16, 0(BX)(R14*1), Z12
 	VFMADD231PS Z12, Z8, Z3
-	VPMOVZXWD 0(SI), Z9
-	VPSLLD $16, Z9, Z9
+	VPSLLD $16, 0(SI), Z9
 	VFMADD231PS Z9, Z8, Z4
-	VPMOVZXWD 0(SI)(R12*1), Z10
-	VPSLLD $16, Z10, Z10
+	VPSLLD $16, 0(SI)(R12*1), Z10
 	VFMADD231PS Z10, Z8, Z5
-	VPMOVZXWD 0(SI)(R12*2), Z11
-	VPSLLD $16, Z11, Z11
+	VPSLLD $16, 0(SI)(R12*2), Z11
 	VFMADD231PS Z11, Z8, Z6
-	VPMOVZXWD 0(SI)(R14*1), Z12
-	VPSLLD $16, Z12, Z12
+	VPSLLD $16, 0(SI)(R14*1), Z12
+	VFMADD231PS Z12, Z8, Z7
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Z8
+	VPANDD 0(BX), Z31, Z9
+	VFMADD231PS Z9, Z8, Z0
+	VPANDD 0(BX)(R12*1), Z31, Z10
+	VFMADD231PS Z10, Z8, Z1
+	VPANDD 0(BX)(R12*2), Z31, Z11
+	VFMADD231PS Z11, Z8, Z2
+	VPANDD 0(BX)(R14*1), Z31, Z12
+	VFMADD231PS Z12, Z8, Z3
+	VPANDD 0(SI), Z31, Z9
+	VFMADD231PS Z9, Z8, Z4
+	VPANDD 0(SI)(R12*1), Z31, Z10
+	VFMADD231PS Z10, Z8, Z5
+	VPANDD 0(SI)(R12*2), Z31, Z11
+	VFMADD231PS Z11, Z8, Z6
+	VPANDD 0(SI)(R14*1), Z31, Z12
 	VFMADD231PS Z12, Z8, Z7
 	ADDQ R10, AX
 	ADDQ R11, BX
@@ -5209,8 +5246,8 @@ avx512Tile1x8BF16_loop:
 	ADDQ R11, SI
 	ADDQ R13, DI
 	DECQ CX
-	JNZ avx512Tile1x8BF16_loop
-avx512Tile1x8BF16_store:
+	JNZ avx512Tile1x8Pairs_loop
+avx512Tile1x8Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5227,28 +5264,28 @@ avx512Tile1x8BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile1x8BF16_group
+	JNZ avx512Tile1x8Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile2x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile2x1BF16_group:
+avx512Tile2x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile2x1BF16_clear
+	JEQ avx512Tile2x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
-	JMP avx512Tile2x1BF16_ready
-avx512Tile2x1BF16_clear:
+	JMP avx512Tile2x1Pairs_ready
+avx512Tile2x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
-avx512Tile2x1BF16_ready:
+avx512Tile2x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -5261,13 +5298,19 @@ avx512Tile2x1BF16_ready:
 	MOVQ bps+64(FP), R12
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile2x1BF16_store
+	JZ avx512Tile2x1Pairs_store
 	PCALIGN $32
-avx512Tile2x1BF16_loop:
+avx512Tile2x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z2
-	VPSLLD $16, Z2, Z2
+	VPSLLD $16, 0(BX), Z2
+	VBROADCASTSS (AX), Z3
+	VFMADD231PS Z2, Z3, Z0
+	VBROADCASTSS (AX)(R8*1), Z4
+	VFMADD231PS Z2, Z4, Z1
+	ADDQ R10, AX
+	VPANDD 0(BX), Z31, Z2
 	VBROADCASTSS (AX), Z3
 	VFMADD231PS Z2, Z3, Z0
 	VBROADCASTSS (AX)(R8*1), Z4
@@ -5276,8 +5319,8 @@ avx512Tile2x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile2x1BF16_loop
-avx512Tile2x1BF16_store:
+	JNZ avx512Tile2x1Pairs_loop
+avx512Tile2x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5289,32 +5332,32 @@ avx512Tile2x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile2x1BF16_group
+	JNZ avx512Tile2x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile2x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile2x2BF16_group:
+avx512Tile2x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile2x2BF16_clear
+	JEQ avx512Tile2x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z2
 	VMOVUPS 64(DX), Z3
-	JMP avx512Tile2x2BF16_ready
-avx512Tile2x2BF16_clear:
+	JMP avx512Tile2x2Pairs_ready
+avx512Tile2x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
-avx512Tile2x2BF16_ready:
+avx512Tile2x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5329,16 +5372,24 @@ avx512Tile2x2BF16_ready:
 	MOVQ bps+64(FP), R12
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile2x2BF16_store
+	JZ avx512Tile2x2Pairs_store
 	PCALIGN $32
-avx512Tile2x2BF16_loop:
+avx512Tile2x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z4
-	VPSLLD $16, Z4, Z4
-	VPMOVZXWD 0(BX)(R12*1), Z5
-	VPSLLD $16, Z5, Z5
+	VPSLLD $16, 0(BX), Z4
+	VPSLLD $16, 0(BX)(R12*1), Z5
+	VBROADCASTSS (AX), Z6
+	VFMADD231PS Z4, Z6, Z0
+	VFMADD231PS Z5, Z6, Z1
+	VBROADCASTSS (AX)(R8*1), Z7
+	VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z5, Z7, Z3
+	ADDQ R10, AX
+	VPANDD 0(BX), Z31, Z4
+	VPANDD 0(BX)(R12*1), Z31, Z5
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS Z4, Z6, Z0
 	VFMADD231PS Z5, Z6, Z1
@@ -5349,8 +5400,8 @@ avx512Tile2x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile2x2BF16_loop
-avx512Tile2x2BF16_store:
+	JNZ avx512Tile2x2Pairs_loop
+avx512Tile2x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5364,20 +5415,20 @@ avx512Tile2x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile2x2BF16_group
+	JNZ avx512Tile2x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x4BF16(SB), NOSPLIT, $0-112
+// func avx512Tile2x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x4Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile2x4BF16_group:
+avx512Tile2x4Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile2x4BF16_clear
+	JEQ avx512Tile2x4Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -5387,8 +5438,8 @@ avx512Tile2x4BF16_group:
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
-	JMP avx512Tile2x4BF16_ready
-avx512Tile2x4BF16_clear:
+	JMP avx512Tile2x4Pairs_ready
+avx512Tile2x4Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -5397,7 +5448,7 @@ avx512Tile2x4BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-avx512Tile2x4BF16_ready:
+avx512Tile2x4Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5417,22 +5468,34 @@ avx512Tile2x4BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile2x4BF16_store
+	JZ avx512Tile2x4Pairs_store
 	PCALIGN $32
-avx512Tile2x4BF16_loop:
+avx512Tile2x4Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
 	PREFETCHT0 (DX)(R14*1)
-	VPMOVZXWD 0(BX), Z8
-	VPSLLD $16, Z8, Z8
-	VPMOVZXWD 0(BX)(R12*1), Z9
-	VPSLLD $16, Z9, Z9
-	VPMOVZXWD 0(BX)(R12*2), Z10
-	VPSLLD $16, Z10, Z10
-	VPMOVZXWD 0(BX)(R14*1), Z11
-	VPSLLD $16, Z11, Z11
+	VPSLLD $16, 0(BX), Z8
+	VPSLLD $16, 0(BX)(R12*1), Z9
+	VPSLLD $16, 0(BX)(R12*2), Z10
+	VPSLLD $16, 0(BX)(R14*1), Z11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS (AX)(R8*1), Z13
+	VFMADD231PS Z8, Z13, Z4
+	VFMADD231PS Z9, Z13, Z5
+	VFMADD231PS Z10, Z13, Z6
+	VFMADD231PS Z11, Z13, Z7
+	ADDQ R10, AX
+	VPANDD 0(BX), Z31, Z8
+	VPANDD 0(BX)(R12*1), Z31, Z9
+	VPANDD 0(BX)(R12*2), Z31, Z10
+	VPANDD 0(BX)(R14*1), Z31, Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS Z8, Z12, Z0
 	VFMADD231PS Z9, Z12, Z1
@@ -5447,8 +5510,8 @@ avx512Tile2x4BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile2x4BF16_loop
-avx512Tile2x4BF16_store:
+	JNZ avx512Tile2x4Pairs_loop
+avx512Tile2x4Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5466,20 +5529,20 @@ avx512Tile2x4BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile2x4BF16_group
+	JNZ avx512Tile2x4Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x8BF16(SB), NOSPLIT, $0-112
+// func avx512Tile2x8Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x8Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile2x8BF16_group:
+avx512Tile2x8Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile2x8BF16_clear
+	JEQ avx512Tile2x8Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -5497,8 +5560,8 @@ avx512Tile2x8BF16_group:
 	VMOVUPS 320(DX), Z13
 	VMOVUPS 384(DX), Z14
 	VMOVUPS 448(DX), Z15
-	JMP avx512Tile2x8BF16_ready
-avx512Tile2x8BF16_clear:
+	JMP avx512Tile2x8Pairs_ready
+avx512Tile2x8Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -5515,7 +5578,7 @@ avx512Tile2x8BF16_clear:
 	VXORPS X13, X13, X13
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
-avx512Tile2x8BF16_ready:
+avx512Tile2x8Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5545,10 +5608,11 @@ avx512Tile2x8BF16_ready:
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile2x8BF16_store
+	JZ avx512Tile2x8Pairs_store
 	PCALIGN $32
-avx512Tile2x8BF16_loop:
+avx512Tile2x8Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
@@ -5557,22 +5621,41 @@ avx512Tile2x8BF16_loop:
 	PREFETCHT0 (DI)(R12*1)
 	PREFETCHT0 (DI)(R12*2)
 	PREFETCHT0 (DI)(R14*1)
-	VPMOVZXWD 0(BX), Z16
-	VPSLLD $16, Z16, Z16
-	VPMOVZXWD 0(BX)(R12*1), Z17
-	VPSLLD $16, Z17, Z17
-	VPMOVZXWD 0(BX)(R12*2), Z18
-	VPSLLD $16, Z18, Z18
-	VPMOVZXWD 0(BX)(R14*1), Z19
-	VPSLLD $16, Z19, Z19
-	VPMOVZXWD 0(SI), Z20
-	VPSLLD $16, Z20, Z20
-	VPMOVZXWD 0(SI)(R12*1), Z21
-	VPSLLD $16, Z21, Z21
-	VPMOVZXWD 0(SI)(R12*2), Z22
-	VPSLLD $16, Z22, Z22
-	VPMOVZXWD 0(SI)(R14*1), Z23
-	VPSLLD $16, Z23, Z23
+	VPSLLD $16, 0(BX), Z16
+	VPSLLD $16, 0(BX)(R12*1), Z17
+	VPSLLD $16, 0(BX)(R12*2), Z18
+	VPSLLD $16, 0(BX)(R14*1), Z19
+	VPSLLD $16, 0(SI), Z20
+	VPSLLD $16, 0(SI)(R12*1), Z21
+	VPSLLD $16, 0(SI)(R12*2), Z22
+	VPSLLD $16, 0(SI)(R14*1), Z23
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS Z16, Z24, Z0
+	VFMADD231PS Z17, Z24, Z1
+	VFMADD231PS Z18, Z24, Z2
+	VFMADD231PS Z19, Z24, Z3
+	VFMADD231PS Z20, Z24, Z4
+	VFMADD231PS Z21, Z24, Z5
+	VFMADD231PS Z22, Z24, Z6
+	VFMADD231PS Z23, Z24, Z7
+	VBROADCASTSS (AX)(R8*1), Z25
+	VFMADD231PS Z16, Z25, Z8
+	VFMADD231PS Z17, Z25, Z9
+	VFMADD231PS Z18, Z25, Z10
+	VFMADD231PS Z19, Z25, Z11
+	VFMADD231PS Z20, Z25, Z12
+	VFMADD231PS Z21, Z25, Z13
+	VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15
+	ADDQ R10, AX
+	VPANDD 0(BX), Z31, Z16
+	VPANDD 0(BX)(R12*1), Z31, Z17
+	VPANDD 0(BX)(R12*2), Z31, Z18
+	VPANDD 0(BX)(R14*1), Z31, Z19
+	VPANDD 0(SI), Z31, Z20
+	VPANDD 0(SI)(R12*1), Z31, Z21
+	VPANDD 0(SI)(R12*2), Z31, Z22
+	VPANDD 0(SI)(R14*1), Z31, Z23
 	VBROADCASTSS (AX), Z24
 	VFMADD231PS Z16, Z24, Z0
 	VFMADD231PS Z17, Z24, Z1
@@ -5597,8 +5680,8 @@ avx512Tile2x8BF16_loop:
 	ADDQ R11, SI
 	ADDQ R13, DI
 	DECQ CX
-	JNZ avx512Tile2x8BF16_loop
-avx512Tile2x8BF16_store:
+	JNZ avx512Tile2x8Pairs_loop
+avx512Tile2x8Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5624,31 +5707,31 @@ avx512Tile2x8BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile2x8BF16_group
+	JNZ avx512Tile2x8Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile3x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile3x1BF16_group:
+avx512Tile3x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile3x1BF16_clear
+	JEQ avx512Tile3x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z2
-	JMP avx512Tile3x1BF16_ready
-avx512Tile3x1BF16_clear:
+	JMP avx512Tile3x1Pairs_ready
+avx512Tile3x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
-avx512Tile3x1BF16_ready:
+avx512Tile3x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -5663,13 +5746,21 @@ avx512Tile3x1BF16_ready:
 	MOVQ bps+64(FP), R12
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile3x1BF16_store
+	JZ avx512Tile3x1Pairs_store
 	PCALIGN $32
-avx512Tile3x1BF16_loop:
+avx512Tile3x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z3
-	VPSLLD $16, Z3, Z3
+	VPSLLD $16, 0(BX), Z3
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS Z3, Z4, Z0
+	VBROADCASTSS (AX)(R8*1), Z5
+	VFMADD231PS Z3, Z5, Z1
+	VBROADCASTSS (AX)(R8*2), Z4
+	VFMADD231PS Z3, Z4, Z2
+	ADDQ R10, AX
+	VPANDD 0(BX), Z31, Z3
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS Z3, Z4, Z0
 	VBROADCASTSS (AX)(R8*1), Z5
@@ -5680,8 +5771,8 @@ avx512Tile3x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile3x1BF16_loop
-avx512Tile3x1BF16_store:
+	JNZ avx512Tile3x1Pairs_loop
+avx512Tile3x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5695,20 +5786,20 @@ avx512Tile3x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile3x1BF16_group
+	JNZ avx512Tile3x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile3x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile3x2BF16_group:
+avx512Tile3x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile3x2BF16_clear
+	JEQ avx512Tile3x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -5717,15 +5808,15 @@ avx512Tile3x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z4
 	VMOVUPS 64(DX), Z5
-	JMP avx512Tile3x2BF16_ready
-avx512Tile3x2BF16_clear:
+	JMP avx512Tile3x2Pairs_ready
+avx512Tile3x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
-avx512Tile3x2BF16_ready:
+avx512Tile3x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5743,16 +5834,27 @@ avx512Tile3x2BF16_ready:
 	MOVQ bps+64(FP), R12
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile3x2BF16_store
+	JZ avx512Tile3x2Pairs_store
 	PCALIGN $32
-avx512Tile3x2BF16_loop:
+avx512Tile3x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z6
-	VPSLLD $16, Z6, Z6
-	VPMOVZXWD 0(BX)(R12*1), Z7
-	VPSLLD $16, Z7, Z7
+	VPSLLD $16, 0(BX), Z6
+	VPSLLD $16, 0(BX)(R12*1), Z7
+	VBROADCASTSS (AX), Z8
+	VFMADD231PS Z6, Z8, Z0
+	VFMADD231PS Z7, Z8, Z1
+	VBROADCASTSS (AX)(R8*1), Z9
+	VFMADD231PS Z6, Z9, Z2
+	VFMADD231PS Z7, Z9, Z3
+	VBROADCASTSS (AX)(R8*2), Z8
+	VFMADD231PS Z6, Z8, Z4
+	VFMADD231PS Z7, Z8, Z5
+	ADDQ R10, AX
+	VPANDD 0(BX), Z31, Z6
+	VPANDD 0(BX)(R12*1), Z31, Z7
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS Z6, Z8, Z0
 	VFMADD231PS Z7, Z8, Z1
@@ -5766,8 +5868,8 @@ avx512Tile3x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile3x2BF16_loop
-avx512Tile3x2BF16_store:
+	JNZ avx512Tile3x2Pairs_loop
+avx512Tile3x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5784,20 +5886,20 @@ avx512Tile3x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile3x2BF16_group
+	JNZ avx512Tile3x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x4BF16(SB), NOSPLIT, $0-112
+// func avx512Tile3x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x4Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile3x4BF16_group:
+avx512Tile3x4Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile3x4BF16_clear
+	JEQ avx512Tile3x4Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -5812,8 +5914,8 @@ avx512Tile3x4BF16_group:
 	VMOVUPS 64(DX), Z9
 	VMOVUPS 128(DX), Z10
 	VMOVUPS 192(DX), Z11
-	JMP avx512Tile3x4BF16_ready
-avx512Tile3x4BF16_clear:
+	JMP avx512Tile3x4Pairs_ready
+avx512Tile3x4Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -5826,7 +5928,7 @@ avx512Tile3x4BF16_clear:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
-avx512Tile3x4BF16_ready:
+avx512Tile3x4Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -5851,22 +5953,39 @@ avx512Tile3x4BF16_ready:
 	MOVQ ahead+72(FP), DX
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile3x4BF16_store
+	JZ avx512Tile3x4Pairs_store
 	PCALIGN $32
-avx512Tile3x4BF16_loop:
+avx512Tile3x4Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
 	PREFETCHT0 (DX)(R14*1)
-	VPMOVZXWD 0(BX), Z12
-	VPSLLD $16, Z12, Z12
-	VPMOVZXWD 0(BX)(R12*1), Z13
-	VPSLLD $16, Z13, Z13
-	VPMOVZXWD 0(BX)(R12*2), Z14
-	VPSLLD $16, Z14, Z14
-	VPMOVZXWD 0(BX)(R14*1), Z15
-	VPSLLD $16, Z15, Z15
+	VPSLLD $16, 0(BX), Z12
+	VPSLLD $16, 0(BX)(R12*1), Z13
+	VPSLLD $16, 0(BX)(R12*2), Z14
+	VPSLLD $16, 0(BX)(R14*1), Z15
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS Z12, Z16, Z0
+	VFMADD231PS Z13, Z16, Z1
+	VFMADD231PS Z14, Z16, Z2
+	VFMADD231PS Z15, Z16, Z3
+	VBROADCASTSS (AX)(R8*1), Z17
+	VFMADD231PS Z12, Z17, Z4
+	VFMADD231PS Z13, Z17, Z5
+	VFMADD231PS Z14, Z17, Z6
+	VFMADD231PS Z15, Z17, Z7
+	VBROADCASTSS (AX)(R8*2), Z16
+	VFMADD231PS Z12, Z16, Z8
+	VFMADD231PS Z13, Z16, Z9
+	VFMADD231PS Z14, Z16, Z10
+	VFMADD231PS Z15, Z16, Z11
+	ADDQ R10, AX
+	VPANDD 0(BX), Z31, Z12
+	VPANDD 0(BX)(R12*1), Z31, Z13
+	VPANDD 0(BX)(R12*2), Z31, Z14
+	VPANDD 0(BX)(R14*1), Z31, Z15
 	VBROADCASTSS (AX), Z16
 	VFMADD231PS Z12, Z16, Z0
 	VFMADD231PS Z13, Z16, Z1
@@ -5886,8 +6005,8 @@ avx512Tile3x4BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile3x4BF16_loop
-avx512Tile3x4BF16_store:
+	JNZ avx512Tile3x4Pairs_loop
+avx512Tile3x4Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -5910,20 +6029,20 @@ avx512Tile3x4BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile3x4BF16_group
+	JNZ avx512Tile3x4Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x8BF16(SB), NOSPLIT, $0-112
+// func avx512Tile3x8Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x8Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile3x8BF16_group:
+avx512Tile3x8Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile3x8BF16_clear
+	JEQ avx512Tile3x8Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -5950,8 +6069,8 @@ avx512Tile3x8BF16_group:
 	VMOVUPS 320(DX), Z21
 	VMOVUPS 384(DX), Z22
 	VMOVUPS 448(DX), Z23
-	JMP avx512Tile3x8BF16_ready
-avx512Tile3x8BF16_clear:
+	JMP avx512Tile3x8Pairs_ready
+avx512Tile3x8Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -5976,7 +6095,7 @@ avx512Tile3x8BF16_clear:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-avx512Tile3x8BF16_ready:
+avx512Tile3x8Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -6015,10 +6134,11 @@ avx512Tile3x8BF16_ready:
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile3x8BF16_store
+	JZ avx512Tile3x8Pairs_store
 	PCALIGN $32
-avx512Tile3x8BF16_loop:
+avx512Tile3x8Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
@@ -6030,43 +6150,71 @@ avx512Tile3x8BF16_loop:
 	VBROADCASTSS (AX), Z24
 	VBROADCASTSS (AX)(R8*1), Z25
 	VBROADCASTSS (AX)(R8*2), Z26
-	VPMOVZXWD 0(BX), Z27
-	VPSLLD $16, Z27, Z27
+	VPSLLD $16, 0(BX), Z27
 	VFMADD231PS Z27, Z24, Z0
 	VFMADD231PS Z27, Z25, Z8
 	VFMADD231PS Z27, Z26, Z16
-	VPMOVZXWD 0(BX)(R12*1), Z28
-	VPSLLD $16, Z28, Z28
+	VPSLLD $16, 0(BX)(R12*1), Z28
 	VFMADD231PS Z28, Z24, Z1
 	VFMADD231PS Z28, Z25, Z9
 	VFMADD231PS Z28, Z26, Z17
-	VPMOVZXWD 0(BX)(R12*2), Z29
-	VPSLLD $16, Z29, Z29
+	VPSLLD $16, 0(BX)(R12*2), Z29
 	VFMADD231PS Z29, Z24, Z2
 	VFMADD231PS Z29, Z25, Z10
 	VFMADD231PS Z29, Z26, Z18
-	VPMOVZXWD 0(BX)(R14*1), Z30
-	VPSLLD $16, Z30, Z30
+	VPSLLD $16, 0(BX)(R14*1), Z30
 	VFMADD231PS Z30, Z24, Z3
 	VFMADD231PS Z30, Z25, Z11
 	VFMADD231PS Z30, Z26, Z19
-	VPMOVZXWD 0(SI), Z27
-	VPSLLD $16, Z27, Z27
+	VPSLLD $16, 0(SI), Z27
 	VFMADD231PS Z27, Z24, Z4
 	VFMADD231PS Z27, Z25, Z12
 	VFMADD231PS Z27, Z26, Z20
-	VPMOVZXWD 0(SI)(R12*1), Z28
-	VPSLLD $16, Z28, Z28
+	VPSLLD $16, 0(SI)(R12*1), Z28
 	VFMADD231PS Z28, Z24, Z5
 	VFMADD231PS Z28, Z25, Z13
 	VFMADD231PS Z28, Z26, Z21
-	VPMOVZXWD 0(SI)(R12*2), Z29
-	VPSLLD $16, Z29, Z29
+	VPSLLD $16, 0(SI)(R12*2), Z29
 	VFMADD231PS Z29, Z24, Z6
 	VFMADD231PS Z29, Z25, Z14
 	VFMADD231PS Z29, Z26, Z22
-	VPMOVZXWD 0(SI)(R14*1), Z30
-	VPSLLD $16, Z30, Z30
+	VPSLLD $16, 0(SI)(R14*1), Z30
+	VFMADD231PS Z30, Z24, Z7
+	VFMADD231PS Z30, Z25, Z15
+	VFMADD231PS Z30, Z26, Z23
+	ADDQ R10, AX
+	VBROADCASTSS (AX), Z24
+	VBROADCASTSS (AX)(R8*1), Z25
+	VBROADCASTSS (AX)(R8*2), Z26
+	VPANDD 0(BX), Z31, Z27
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z25, Z8
+	VFMADD231PS Z27, Z26, Z16
+	VPANDD 0(BX)(R12*1), Z31, Z28
+	VFMADD231PS Z28, Z24, Z1
+	VFMADD231PS Z28, Z25, Z9
+	VFMADD231PS Z28, Z26, Z17
+	VPANDD 0(BX)(R12*2), Z31, Z29
+	VFMADD231PS Z29, Z24, Z2
+	VFMADD231PS Z29, Z25, Z10
+	VFMADD231PS Z29, Z26, Z18
+	VPANDD 0(BX)(R14*1), Z31, Z30
+	VFMADD231PS Z30, Z24, Z3
+	VFMADD231PS Z30, Z25, Z11
+	VFMADD231PS Z30, Z26, Z19
+	VPANDD 0(SI), Z31, Z27
+	VFMADD231PS Z27, Z24, Z4
+	VFMADD231PS Z27, Z25, Z12
+	VFMADD231PS Z27, Z26, Z20
+	VPANDD 0(SI)(R12*1), Z31, Z28
+	VFMADD231PS Z28, Z24, Z5
+	VFMADD231PS Z28, Z25, Z13
+	VFMADD231PS Z28, Z26, Z21
+	VPANDD 0(SI)(R12*2), Z31, Z29
+	VFMADD231PS Z29, Z24, Z6
+	VFMADD231PS Z29, Z25, Z14
+	VFMADD231PS Z29, Z26, Z22
+	VPANDD 0(SI)(R14*1), Z31, Z30
 	VFMADD231PS Z30, Z24, Z7
 	VFMADD231PS Z30, Z25, Z15
 	VFMADD231PS Z30, Z26, Z23
@@ -6076,8 +6224,8 @@ avx512Tile3x8BF16_loop:
 	ADDQ R11, SI
 	ADDQ R13, DI
 	DECQ CX
-	JNZ avx512Tile3x8BF16_loop
-avx512Tile3x8BF16_store:
+	JNZ avx512Tile3x8Pairs_loop
+avx512Tile3x8Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6112,20 +6260,20 @@ avx512Tile3x8BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile3x8BF16_group
+	JNZ avx512Tile3x8Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile4x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile4x1BF16_group:
+avx512Tile4x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile4x1BF16_clear
+	JEQ avx512Tile4x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -6133,13 +6281,13 @@ avx512Tile4x1BF16_group:
 	VMOVUPS 0(DX), Z2
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z3
-	JMP avx512Tile4x1BF16_ready
-avx512Tile4x1BF16_clear:
+	JMP avx512Tile4x1Pairs_ready
+avx512Tile4x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
-avx512Tile4x1BF16_ready:
+avx512Tile4x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -6158,13 +6306,24 @@ avx512Tile4x1BF16_ready:
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile4x1BF16_store
+	JZ avx512Tile4x1Pairs_store
 	PCALIGN $32
-avx512Tile4x1BF16_loop:
+avx512Tile4x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z4
-	VPSLLD $16, Z4, Z4
+	VPSLLD $16, 0(BX), Z4
+	VBROADCASTSS (AX), Z5
+	VFMADD231PS Z4, Z5, Z0
+	VBROADCASTSS (AX)(R8*1), Z6
+	VFMADD231PS Z4, Z6, Z1
+	VBROADCASTSS (AX)(R8*2), Z5
+	VFMADD231PS Z4, Z5, Z2
+	VBROADCASTSS (SI), Z6
+	VFMADD231PS Z4, Z6, Z3
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z4
 	VBROADCASTSS (AX), Z5
 	VFMADD231PS Z4, Z5, Z0
 	VBROADCASTSS (AX)(R8*1), Z6
@@ -6178,8 +6337,8 @@ avx512Tile4x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile4x1BF16_loop
-avx512Tile4x1BF16_store:
+	JNZ avx512Tile4x1Pairs_loop
+avx512Tile4x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6195,20 +6354,20 @@ avx512Tile4x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile4x1BF16_group
+	JNZ avx512Tile4x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile4x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile4x2BF16_group:
+avx512Tile4x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile4x2BF16_clear
+	JEQ avx512Tile4x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -6220,8 +6379,8 @@ avx512Tile4x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z6
 	VMOVUPS 64(DX), Z7
-	JMP avx512Tile4x2BF16_ready
-avx512Tile4x2BF16_clear:
+	JMP avx512Tile4x2Pairs_ready
+avx512Tile4x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -6230,7 +6389,7 @@ avx512Tile4x2BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-avx512Tile4x2BF16_ready:
+avx512Tile4x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -6253,16 +6412,31 @@ avx512Tile4x2BF16_ready:
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile4x2BF16_store
+	JZ avx512Tile4x2Pairs_store
 	PCALIGN $32
-avx512Tile4x2BF16_loop:
+avx512Tile4x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z8
-	VPSLLD $16, Z8, Z8
-	VPMOVZXWD 0(BX)(R12*1), Z9
-	VPSLLD $16, Z9, Z9
+	VPSLLD $16, 0(BX), Z8
+	VPSLLD $16, 0(BX)(R12*1), Z9
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS Z8, Z10, Z0
+	VFMADD231PS Z9, Z10, Z1
+	VBROADCASTSS (AX)(R8*1), Z11
+	VFMADD231PS Z8, Z11, Z2
+	VFMADD231PS Z9, Z11, Z3
+	VBROADCASTSS (AX)(R8*2), Z10
+	VFMADD231PS Z8, Z10, Z4
+	VFMADD231PS Z9, Z10, Z5
+	VBROADCASTSS (SI), Z11
+	VFMADD231PS Z8, Z11, Z6
+	VFMADD231PS Z9, Z11, Z7
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z8
+	VPANDD 0(BX)(R12*1), Z31, Z9
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS Z8, Z10, Z0
 	VFMADD231PS Z9, Z10, Z1
@@ -6280,8 +6454,8 @@ avx512Tile4x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile4x2BF16_loop
-avx512Tile4x2BF16_store:
+	JNZ avx512Tile4x2Pairs_loop
+avx512Tile4x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6301,20 +6475,20 @@ avx512Tile4x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile4x2BF16_group
+	JNZ avx512Tile4x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x4BF16(SB), NOSPLIT, $0-112
+// func avx512Tile4x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x4Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile4x4BF16_group:
+avx512Tile4x4Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile4x4BF16_clear
+	JEQ avx512Tile4x4Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -6334,8 +6508,8 @@ avx512Tile4x4BF16_group:
 	VMOVUPS 64(DX), Z13
 	VMOVUPS 128(DX), Z14
 	VMOVUPS 192(DX), Z15
-	JMP avx512Tile4x4BF16_ready
-avx512Tile4x4BF16_clear:
+	JMP avx512Tile4x4Pairs_ready
+avx512Tile4x4Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -6352,7 +6526,7 @@ avx512Tile4x4BF16_clear:
 	VXORPS X13, X13, X13
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
-avx512Tile4x4BF16_ready:
+avx512Tile4x4Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -6384,22 +6558,45 @@ avx512Tile4x4BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile4x4BF16_store
+	JZ avx512Tile4x4Pairs_store
 	PCALIGN $32
-avx512Tile4x4BF16_loop:
+avx512Tile4x4Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
 	PREFETCHT0 (DX)(R14*1)
-	VPMOVZXWD 0(BX), Z16
-	VPSLLD $16, Z16, Z16
-	VPMOVZXWD 0(BX)(R12*1), Z17
-	VPSLLD $16, Z17, Z17
-	VPMOVZXWD 0(BX)(R12*2), Z18
-	VPSLLD $16, Z18, Z18
-	VPMOVZXWD 0(BX)(R14*1), Z19
-	VPSLLD $16, Z19, Z19
+	VPSLLD $16, 0(BX), Z16
+	VPSLLD $16, 0(BX)(R12*1), Z17
+	VPSLLD $16, 0(BX)(R12*2), Z18
+	VPSLLD $16, 0(BX)(R14*1), Z19
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS Z16, Z20, Z0
+	VFMADD231PS Z17, Z20, Z1
+	VFMADD231PS Z18, Z20, Z2
+	VFMADD231PS Z19, Z20, Z3
+	VBROADCASTSS (AX)(R8*1), Z21
+	VFMADD231PS Z16, Z21, Z4
+	VFMADD231PS Z17, Z21, Z5
+	VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z19, Z21, Z7
+	VBROADCASTSS (AX)(R8*2), Z20
+	VFMADD231PS Z16, Z20, Z8
+	VFMADD231PS Z17, Z20, Z9
+	VFMADD231PS Z18, Z20, Z10
+	VFMADD231PS Z19, Z20, Z11
+	VBROADCASTSS (SI), Z21
+	VFMADD231PS Z16, Z21, Z12
+	VFMADD231PS Z17, Z21, Z13
+	VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z19, Z21, Z15
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z16
+	VPANDD 0(BX)(R12*1), Z31, Z17
+	VPANDD 0(BX)(R12*2), Z31, Z18
+	VPANDD 0(BX)(R14*1), Z31, Z19
 	VBROADCASTSS (AX), Z20
 	VFMADD231PS Z16, Z20, Z0
 	VFMADD231PS Z17, Z20, Z1
@@ -6425,8 +6622,8 @@ avx512Tile4x4BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile4x4BF16_loop
-avx512Tile4x4BF16_store:
+	JNZ avx512Tile4x4Pairs_loop
+avx512Tile4x4Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6454,20 +6651,20 @@ avx512Tile4x4BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile4x4BF16_group
+	JNZ avx512Tile4x4Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile5x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile5x1BF16_group:
+avx512Tile5x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile5x1BF16_clear
+	JEQ avx512Tile5x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -6477,14 +6674,14 @@ avx512Tile5x1BF16_group:
 	VMOVUPS 0(DX), Z3
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z4
-	JMP avx512Tile5x1BF16_ready
-avx512Tile5x1BF16_clear:
+	JMP avx512Tile5x1Pairs_ready
+avx512Tile5x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
-avx512Tile5x1BF16_ready:
+avx512Tile5x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -6505,13 +6702,26 @@ avx512Tile5x1BF16_ready:
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile5x1BF16_store
+	JZ avx512Tile5x1Pairs_store
 	PCALIGN $32
-avx512Tile5x1BF16_loop:
+avx512Tile5x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z5
-	VPSLLD $16, Z5, Z5
+	VPSLLD $16, 0(BX), Z5
+	VBROADCASTSS (AX), Z6
+	VFMADD231PS Z5, Z6, Z0
+	VBROADCASTSS (AX)(R8*1), Z7
+	VFMADD231PS Z5, Z7, Z1
+	VBROADCASTSS (AX)(R8*2), Z6
+	VFMADD231PS Z5, Z6, Z2
+	VBROADCASTSS (SI), Z7
+	VFMADD231PS Z5, Z7, Z3
+	VBROADCASTSS (SI)(R8*1), Z6
+	VFMADD231PS Z5, Z6, Z4
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z5
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS Z5, Z6, Z0
 	VBROADCASTSS (AX)(R8*1), Z7
@@ -6527,8 +6737,8 @@ avx512Tile5x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile5x1BF16_loop
-avx512Tile5x1BF16_store:
+	JNZ avx512Tile5x1Pairs_loop
+avx512Tile5x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6546,20 +6756,20 @@ avx512Tile5x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile5x1BF16_group
+	JNZ avx512Tile5x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile5x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile5x2BF16_group:
+avx512Tile5x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile5x2BF16_clear
+	JEQ avx512Tile5x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -6574,8 +6784,8 @@ avx512Tile5x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z8
 	VMOVUPS 64(DX), Z9
-	JMP avx512Tile5x2BF16_ready
-avx512Tile5x2BF16_clear:
+	JMP avx512Tile5x2Pairs_ready
+avx512Tile5x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -6586,7 +6796,7 @@ avx512Tile5x2BF16_clear:
 	VXORPS X7, X7, X7
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
-avx512Tile5x2BF16_ready:
+avx512Tile5x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -6612,16 +6822,34 @@ avx512Tile5x2BF16_ready:
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile5x2BF16_store
+	JZ avx512Tile5x2Pairs_store
 	PCALIGN $32
-avx512Tile5x2BF16_loop:
+avx512Tile5x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z10
-	VPSLLD $16, Z10, Z10
-	VPMOVZXWD 0(BX)(R12*1), Z11
-	VPSLLD $16, Z11, Z11
+	VPSLLD $16, 0(BX), Z10
+	VPSLLD $16, 0(BX)(R12*1), Z11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z10, Z12, Z0
+	VFMADD231PS Z11, Z12, Z1
+	VBROADCASTSS (AX)(R8*1), Z13
+	VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z11, Z13, Z3
+	VBROADCASTSS (AX)(R8*2), Z12
+	VFMADD231PS Z10, Z12, Z4
+	VFMADD231PS Z11, Z12, Z5
+	VBROADCASTSS (SI), Z13
+	VFMADD231PS Z10, Z13, Z6
+	VFMADD231PS Z11, Z13, Z7
+	VBROADCASTSS (SI)(R8*1), Z12
+	VFMADD231PS Z10, Z12, Z8
+	VFMADD231PS Z11, Z12, Z9
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z10
+	VPANDD 0(BX)(R12*1), Z31, Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS Z10, Z12, Z0
 	VFMADD231PS Z11, Z12, Z1
@@ -6642,8 +6870,8 @@ avx512Tile5x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile5x2BF16_loop
-avx512Tile5x2BF16_store:
+	JNZ avx512Tile5x2Pairs_loop
+avx512Tile5x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6666,20 +6894,20 @@ avx512Tile5x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile5x2BF16_group
+	JNZ avx512Tile5x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x4BF16(SB), NOSPLIT, $0-112
+// func avx512Tile5x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x4Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile5x4BF16_group:
+avx512Tile5x4Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile5x4BF16_clear
+	JEQ avx512Tile5x4Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -6704,8 +6932,8 @@ avx512Tile5x4BF16_group:
 	VMOVUPS 64(DX), Z17
 	VMOVUPS 128(DX), Z18
 	VMOVUPS 192(DX), Z19
-	JMP avx512Tile5x4BF16_ready
-avx512Tile5x4BF16_clear:
+	JMP avx512Tile5x4Pairs_ready
+avx512Tile5x4Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -6726,7 +6954,7 @@ avx512Tile5x4BF16_clear:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-avx512Tile5x4BF16_ready:
+avx512Tile5x4Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -6763,22 +6991,50 @@ avx512Tile5x4BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile5x4BF16_store
+	JZ avx512Tile5x4Pairs_store
 	PCALIGN $32
-avx512Tile5x4BF16_loop:
+avx512Tile5x4Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
 	PREFETCHT0 (DX)(R14*1)
-	VPMOVZXWD 0(BX), Z20
-	VPSLLD $16, Z20, Z20
-	VPMOVZXWD 0(BX)(R12*1), Z21
-	VPSLLD $16, Z21, Z21
-	VPMOVZXWD 0(BX)(R12*2), Z22
-	VPSLLD $16, Z22, Z22
-	VPMOVZXWD 0(BX)(R14*1), Z23
-	VPSLLD $16, Z23, Z23
+	VPSLLD $16, 0(BX), Z20
+	VPSLLD $16, 0(BX)(R12*1), Z21
+	VPSLLD $16, 0(BX)(R12*2), Z22
+	VPSLLD $16, 0(BX)(R14*1), Z23
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS Z20, Z24, Z0
+	VFMADD231PS Z21, Z24, Z1
+	VFMADD231PS Z22, Z24, Z2
+	VFMADD231PS Z23, Z24, Z3
+	VBROADCASTSS (AX)(R8*1), Z25
+	VFMADD231PS Z20, Z25, Z4
+	VFMADD231PS Z21, Z25, Z5
+	VFMADD231PS Z22, Z25, Z6
+	VFMADD231PS Z23, Z25, Z7
+	VBROADCASTSS (AX)(R8*2), Z24
+	VFMADD231PS Z20, Z24, Z8
+	VFMADD231PS Z21, Z24, Z9
+	VFMADD231PS Z22, Z24, Z10
+	VFMADD231PS Z23, Z24, Z11
+	VBROADCASTSS (SI), Z25
+	VFMADD231PS Z20, Z25, Z12
+	VFMADD231PS Z21, Z25, Z13
+	VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15
+	VBROADCASTSS (SI)(R8*1), Z24
+	VFMADD231PS Z20, Z24, Z16
+	VFMADD231PS Z21, Z24, Z17
+	VFMADD231PS Z22, Z24, Z18
+	VFMADD231PS Z23, Z24, Z19
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z20
+	VPANDD 0(BX)(R12*1), Z31, Z21
+	VPANDD 0(BX)(R12*2), Z31, Z22
+	VPANDD 0(BX)(R14*1), Z31, Z23
 	VBROADCASTSS (AX), Z24
 	VFMADD231PS Z20, Z24, Z0
 	VFMADD231PS Z21, Z24, Z1
@@ -6809,8 +7065,8 @@ avx512Tile5x4BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile5x4BF16_loop
-avx512Tile5x4BF16_store:
+	JNZ avx512Tile5x4Pairs_loop
+avx512Tile5x4Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6843,20 +7099,20 @@ avx512Tile5x4BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile5x4BF16_group
+	JNZ avx512Tile5x4Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile6x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile6x1BF16_group:
+avx512Tile6x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile6x1BF16_clear
+	JEQ avx512Tile6x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -6868,15 +7124,15 @@ avx512Tile6x1BF16_group:
 	VMOVUPS 0(DX), Z4
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z5
-	JMP avx512Tile6x1BF16_ready
-avx512Tile6x1BF16_clear:
+	JMP avx512Tile6x1Pairs_ready
+avx512Tile6x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
-avx512Tile6x1BF16_ready:
+avx512Tile6x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -6899,13 +7155,28 @@ avx512Tile6x1BF16_ready:
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile6x1BF16_store
+	JZ avx512Tile6x1Pairs_store
 	PCALIGN $32
-avx512Tile6x1BF16_loop:
+avx512Tile6x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z6
-	VPSLLD $16, Z6, Z6
+	VPSLLD $16, 0(BX), Z6
+	VBROADCASTSS (AX), Z7
+	VFMADD231PS Z6, Z7, Z0
+	VBROADCASTSS (AX)(R8*1), Z8
+	VFMADD231PS Z6, Z8, Z1
+	VBROADCASTSS (AX)(R8*2), Z7
+	VFMADD231PS Z6, Z7, Z2
+	VBROADCASTSS (SI), Z8
+	VFMADD231PS Z6, Z8, Z3
+	VBROADCASTSS (SI)(R8*1), Z7
+	VFMADD231PS Z6, Z7, Z4
+	VBROADCASTSS (SI)(R8*2), Z8
+	VFMADD231PS Z6, Z8, Z5
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z6
 	VBROADCASTSS (AX), Z7
 	VFMADD231PS Z6, Z7, Z0
 	VBROADCASTSS (AX)(R8*1), Z8
@@ -6923,8 +7194,8 @@ avx512Tile6x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile6x1BF16_loop
-avx512Tile6x1BF16_store:
+	JNZ avx512Tile6x1Pairs_loop
+avx512Tile6x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -6944,20 +7215,20 @@ avx512Tile6x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile6x1BF16_group
+	JNZ avx512Tile6x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile6x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile6x2BF16_group:
+avx512Tile6x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile6x2BF16_clear
+	JEQ avx512Tile6x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -6975,8 +7246,8 @@ avx512Tile6x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z10
 	VMOVUPS 64(DX), Z11
-	JMP avx512Tile6x2BF16_ready
-avx512Tile6x2BF16_clear:
+	JMP avx512Tile6x2Pairs_ready
+avx512Tile6x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -6989,7 +7260,7 @@ avx512Tile6x2BF16_clear:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
-avx512Tile6x2BF16_ready:
+avx512Tile6x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -7018,16 +7289,37 @@ avx512Tile6x2BF16_ready:
 	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile6x2BF16_store
+	JZ avx512Tile6x2Pairs_store
 	PCALIGN $32
-avx512Tile6x2BF16_loop:
+avx512Tile6x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z12
-	VPSLLD $16, Z12, Z12
-	VPMOVZXWD 0(BX)(R12*1), Z13
-	VPSLLD $16, Z13, Z13
+	VPSLLD $16, 0(BX), Z12
+	VPSLLD $16, 0(BX)(R12*1), Z13
+	VBROADCASTSS (AX), Z14
+	VFMADD231PS Z12, Z14, Z0
+	VFMADD231PS Z13, Z14, Z1
+	VBROADCASTSS (AX)(R8*1), Z15
+	VFMADD231PS Z12, Z15, Z2
+	VFMADD231PS Z13, Z15, Z3
+	VBROADCASTSS (AX)(R8*2), Z14
+	VFMADD231PS Z12, Z14, Z4
+	VFMADD231PS Z13, Z14, Z5
+	VBROADCASTSS (SI), Z15
+	VFMADD231PS Z12, Z15, Z6
+	VFMADD231PS Z13, Z15, Z7
+	VBROADCASTSS (SI)(R8*1), Z14
+	VFMADD231PS Z12, Z14, Z8
+	VFMADD231PS Z13, Z14, Z9
+	VBROADCASTSS (SI)(R8*2), Z15
+	VFMADD231PS Z12, Z15, Z10
+	VFMADD231PS Z13, Z15, Z11
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z12
+	VPANDD 0(BX)(R12*1), Z31, Z13
 	VBROADCASTSS (AX), Z14
 	VFMADD231PS Z12, Z14, Z0
 	VFMADD231PS Z13, Z14, Z1
@@ -7051,8 +7343,8 @@ avx512Tile6x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile6x2BF16_loop
-avx512Tile6x2BF16_store:
+	JNZ avx512Tile6x2Pairs_loop
+avx512Tile6x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -7078,20 +7370,20 @@ avx512Tile6x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile6x2BF16_group
+	JNZ avx512Tile6x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x4BF16(SB), NOSPLIT, $0-112
+// func avx512Tile6x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x4Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile6x4BF16_group:
+avx512Tile6x4Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile6x4BF16_clear
+	JEQ avx512Tile6x4Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z2
@@ -7121,8 +7413,8 @@ avx512Tile6x4BF16_group:
 	VMOVUPS 64(DX), Z21
 	VMOVUPS 128(DX), Z22
 	VMOVUPS 192(DX), Z23
-	JMP avx512Tile6x4BF16_ready
-avx512Tile6x4BF16_clear:
+	JMP avx512Tile6x4Pairs_ready
+avx512Tile6x4Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -7147,7 +7439,7 @@ avx512Tile6x4BF16_clear:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-avx512Tile6x4BF16_ready:
+avx512Tile6x4Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -7189,22 +7481,55 @@ avx512Tile6x4BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile6x4BF16_store
+	JZ avx512Tile6x4Pairs_store
 	PCALIGN $32
-avx512Tile6x4BF16_loop:
+avx512Tile6x4Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
 	PREFETCHT0 (DX)(R12*2)
 	PREFETCHT0 (DX)(R14*1)
-	VPMOVZXWD 0(BX), Z24
-	VPSLLD $16, Z24, Z24
-	VPMOVZXWD 0(BX)(R12*1), Z25
-	VPSLLD $16, Z25, Z25
-	VPMOVZXWD 0(BX)(R12*2), Z26
-	VPSLLD $16, Z26, Z26
-	VPMOVZXWD 0(BX)(R14*1), Z27
-	VPSLLD $16, Z27, Z27
+	VPSLLD $16, 0(BX), Z24
+	VPSLLD $16, 0(BX)(R12*1), Z25
+	VPSLLD $16, 0(BX)(R12*2), Z26
+	VPSLLD $16, 0(BX)(R14*1), Z27
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS Z24, Z28, Z0
+	VFMADD231PS Z25, Z28, Z1
+	VFMADD231PS Z26, Z28, Z2
+	VFMADD231PS Z27, Z28, Z3
+	VBROADCASTSS (AX)(R8*1), Z29
+	VFMADD231PS Z24, Z29, Z4
+	VFMADD231PS Z25, Z29, Z5
+	VFMADD231PS Z26, Z29, Z6
+	VFMADD231PS Z27, Z29, Z7
+	VBROADCASTSS (AX)(R8*2), Z28
+	VFMADD231PS Z24, Z28, Z8
+	VFMADD231PS Z25, Z28, Z9
+	VFMADD231PS Z26, Z28, Z10
+	VFMADD231PS Z27, Z28, Z11
+	VBROADCASTSS (SI), Z29
+	VFMADD231PS Z24, Z29, Z12
+	VFMADD231PS Z25, Z29, Z13
+	VFMADD231PS Z26, Z29, Z14
+	VFMADD231PS Z27, Z29, Z15
+	VBROADCASTSS (SI)(R8*1), Z28
+	VFMADD231PS Z24, Z28, Z16
+	VFMADD231PS Z25, Z28, Z17
+	VFMADD231PS Z26, Z28, Z18
+	VFMADD231PS Z27, Z28, Z19
+	VBROADCASTSS (SI)(R8*2), Z29
+	VFMADD231PS Z24, Z29, Z20
+	VFMADD231PS Z25, Z29, Z21
+	VFMADD231PS Z26, Z29, Z22
+	VFMADD231PS Z27, Z29, Z23
+	ADDQ R10, AX
+	ADDQ R10, SI
+	VPANDD 0(BX), Z31, Z24
+	VPANDD 0(BX)(R12*1), Z31, Z25
+	VPANDD 0(BX)(R12*2), Z31, Z26
+	VPANDD 0(BX)(R14*1), Z31, Z27
 	VBROADCASTSS (AX), Z28
 	VFMADD231PS Z24, Z28, Z0
 	VFMADD231PS Z25, Z28, Z1
@@ -7240,8 +7565,8 @@ avx512Tile6x4BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile6x4BF16_loop
-avx512Tile6x4BF16_store:
+	JNZ avx512Tile6x4Pairs_loop
+avx512Tile6x4Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -7279,20 +7604,20 @@ avx512Tile6x4BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile6x4BF16_group
+	JNZ avx512Tile6x4Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile7x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile7x1BF16_group:
+avx512Tile7x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile7x1BF16_clear
+	JEQ avx512Tile7x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -7306,8 +7631,8 @@ avx512Tile7x1BF16_group:
 	VMOVUPS 0(DX), Z5
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z6
-	JMP avx512Tile7x1BF16_ready
-avx512Tile7x1BF16_clear:
+	JMP avx512Tile7x1Pairs_ready
+avx512Tile7x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -7315,7 +7640,7 @@ avx512Tile7x1BF16_clear:
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
-avx512Tile7x1BF16_ready:
+avx512Tile7x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -7341,13 +7666,31 @@ avx512Tile7x1BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile7x1BF16_store
+	JZ avx512Tile7x1Pairs_store
 	PCALIGN $32
-avx512Tile7x1BF16_loop:
+avx512Tile7x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z7
-	VPSLLD $16, Z7, Z7
+	VPSLLD $16, 0(BX), Z7
+	VBROADCASTSS (AX), Z8
+	VFMADD231PS Z7, Z8, Z0
+	VBROADCASTSS (AX)(R8*1), Z9
+	VFMADD231PS Z7, Z9, Z1
+	VBROADCASTSS (AX)(R8*2), Z8
+	VFMADD231PS Z7, Z8, Z2
+	VBROADCASTSS (SI), Z9
+	VFMADD231PS Z7, Z9, Z3
+	VBROADCASTSS (SI)(R8*1), Z8
+	VFMADD231PS Z7, Z8, Z4
+	VBROADCASTSS (SI)(R8*2), Z9
+	VFMADD231PS Z7, Z9, Z5
+	VBROADCASTSS (DI), Z8
+	VFMADD231PS Z7, Z8, Z6
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	VPANDD 0(BX), Z31, Z7
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS Z7, Z8, Z0
 	VBROADCASTSS (AX)(R8*1), Z9
@@ -7368,8 +7711,8 @@ avx512Tile7x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile7x1BF16_loop
-avx512Tile7x1BF16_store:
+	JNZ avx512Tile7x1Pairs_loop
+avx512Tile7x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -7391,20 +7734,20 @@ avx512Tile7x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile7x1BF16_group
+	JNZ avx512Tile7x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile7x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile7x2BF16_group:
+avx512Tile7x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile7x2BF16_clear
+	JEQ avx512Tile7x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -7425,8 +7768,8 @@ avx512Tile7x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z12
 	VMOVUPS 64(DX), Z13
-	JMP avx512Tile7x2BF16_ready
-avx512Tile7x2BF16_clear:
+	JMP avx512Tile7x2Pairs_ready
+avx512Tile7x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -7441,7 +7784,7 @@ avx512Tile7x2BF16_clear:
 	VXORPS X11, X11, X11
 	VXORPS X12, X12, X12
 	VXORPS X13, X13, X13
-avx512Tile7x2BF16_ready:
+avx512Tile7x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -7474,16 +7817,41 @@ avx512Tile7x2BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile7x2BF16_store
+	JZ avx512Tile7x2Pairs_store
 	PCALIGN $32
-avx512Tile7x2BF16_loop:
+avx512Tile7x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z14
-	VPSLLD $16, Z14, Z14
-	VPMOVZXWD 0(BX)(R12*1), Z15
-	VPSLLD $16, Z15, Z15
+	VPSLLD $16, 0(BX), Z14
+	VPSLLD $16, 0(BX)(R12*1), Z15
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS Z14, Z16, Z0
+	VFMADD231PS Z15, Z16, Z1
+	VBROADCASTSS (AX)(R8*1), Z17
+	VFMADD231PS Z14, Z17, Z2
+	VFMADD231PS Z15, Z17, Z3
+	VBROADCASTSS (AX)(R8*2), Z16
+	VFMADD231PS Z14, Z16, Z4
+	VFMADD231PS Z15, Z16, Z5
+	VBROADCASTSS (SI), Z17
+	VFMADD231PS Z14, Z17, Z6
+	VFMADD231PS Z15, Z17, Z7
+	VBROADCASTSS (SI)(R8*1), Z16
+	VFMADD231PS Z14, Z16, Z8
+	VFMADD231PS Z15, Z16, Z9
+	VBROADCASTSS (SI)(R8*2), Z17
+	VFMADD231PS Z14, Z17, Z10
+	VFMADD231PS Z15, Z17, Z11
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS Z14, Z16, Z12
+	VFMADD231PS Z15, Z16, Z13
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	VPANDD 0(BX), Z31, Z14
+	VPANDD 0(BX)(R12*1), Z31, Z15
 	VBROADCASTSS (AX), Z16
 	VFMADD231PS Z14, Z16, Z0
 	VFMADD231PS Z15, Z16, Z1
@@ -7511,8 +7879,8 @@ avx512Tile7x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile7x2BF16_loop
-avx512Tile7x2BF16_store:
+	JNZ avx512Tile7x2Pairs_loop
+avx512Tile7x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -7541,20 +7909,20 @@ avx512Tile7x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile7x2BF16_group
+	JNZ avx512Tile7x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile8x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile8x1BF16_group:
+avx512Tile8x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile8x1BF16_clear
+	JEQ avx512Tile8x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -7570,8 +7938,8 @@ avx512Tile8x1BF16_group:
 	VMOVUPS 0(DX), Z6
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z7
-	JMP avx512Tile8x1BF16_ready
-avx512Tile8x1BF16_clear:
+	JMP avx512Tile8x1Pairs_ready
+avx512Tile8x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -7580,7 +7948,7 @@ avx512Tile8x1BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-avx512Tile8x1BF16_ready:
+avx512Tile8x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -7608,13 +7976,33 @@ avx512Tile8x1BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile8x1BF16_store
+	JZ avx512Tile8x1Pairs_store
 	PCALIGN $32
-avx512Tile8x1BF16_loop:
+avx512Tile8x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z8
-	VPSLLD $16, Z8, Z8
+	VPSLLD $16, 0(BX), Z8
+	VBROADCASTSS (AX), Z9
+	VFMADD231PS Z8, Z9, Z0
+	VBROADCASTSS (AX)(R8*1), Z10
+	VFMADD231PS Z8, Z10, Z1
+	VBROADCASTSS (AX)(R8*2), Z9
+	VFMADD231PS Z8, Z9, Z2
+	VBROADCASTSS (SI), Z10
+	VFMADD231PS Z8, Z10, Z3
+	VBROADCASTSS (SI)(R8*1), Z9
+	VFMADD231PS Z8, Z9, Z4
+	VBROADCASTSS (SI)(R8*2), Z10
+	VFMADD231PS Z8, Z10, Z5
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS Z8, Z9, Z6
+	VBROADCASTSS (DI)(R8*1), Z10
+	VFMADD231PS Z8, Z10, Z7
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	VPANDD 0(BX), Z31, Z8
 	VBROADCASTSS (AX), Z9
 	VFMADD231PS Z8, Z9, Z0
 	VBROADCASTSS (AX)(R8*1), Z10
@@ -7637,8 +8025,8 @@ avx512Tile8x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile8x1BF16_loop
-avx512Tile8x1BF16_store:
+	JNZ avx512Tile8x1Pairs_loop
+avx512Tile8x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -7662,20 +8050,20 @@ avx512Tile8x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile8x1BF16_group
+	JNZ avx512Tile8x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile8x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile8x2BF16_group:
+avx512Tile8x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile8x2BF16_clear
+	JEQ avx512Tile8x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -7699,8 +8087,8 @@ avx512Tile8x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z14
 	VMOVUPS 64(DX), Z15
-	JMP avx512Tile8x2BF16_ready
-avx512Tile8x2BF16_clear:
+	JMP avx512Tile8x2Pairs_ready
+avx512Tile8x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -7717,7 +8105,7 @@ avx512Tile8x2BF16_clear:
 	VXORPS X13, X13, X13
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
-avx512Tile8x2BF16_ready:
+avx512Tile8x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -7753,16 +8141,44 @@ avx512Tile8x2BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile8x2BF16_store
+	JZ avx512Tile8x2Pairs_store
 	PCALIGN $32
-avx512Tile8x2BF16_loop:
+avx512Tile8x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z16
-	VPSLLD $16, Z16, Z16
-	VPMOVZXWD 0(BX)(R12*1), Z17
-	VPSLLD $16, Z17, Z17
+	VPSLLD $16, 0(BX), Z16
+	VPSLLD $16, 0(BX)(R12*1), Z17
+	VBROADCASTSS (AX), Z18
+	VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1
+	VBROADCASTSS (AX)(R8*1), Z19
+	VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3
+	VBROADCASTSS (AX)(R8*2), Z18
+	VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5
+	VBROADCASTSS (SI), Z19
+	VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7
+	VBROADCASTSS (SI)(R8*1), Z18
+	VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z17, Z18, Z9
+	VBROADCASTSS (SI)(R8*2), Z19
+	VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z17, Z19, Z11
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13
+	VBROADCASTSS (DI)(R8*1), Z19
+	VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	VPANDD 0(BX), Z31, Z16
+	VPANDD 0(BX)(R12*1), Z31, Z17
 	VBROADCASTSS (AX), Z18
 	VFMADD231PS Z16, Z18, Z0
 	VFMADD231PS Z17, Z18, Z1
@@ -7793,8 +8209,8 @@ avx512Tile8x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile8x2BF16_loop
-avx512Tile8x2BF16_store:
+	JNZ avx512Tile8x2Pairs_loop
+avx512Tile8x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -7826,20 +8242,20 @@ avx512Tile8x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile8x2BF16_group
+	JNZ avx512Tile8x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile9x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile9x1BF16_group:
+avx512Tile9x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile9x1BF16_clear
+	JEQ avx512Tile9x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -7857,8 +8273,8 @@ avx512Tile9x1BF16_group:
 	VMOVUPS 0(DX), Z7
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z8
-	JMP avx512Tile9x1BF16_ready
-avx512Tile9x1BF16_clear:
+	JMP avx512Tile9x1Pairs_ready
+avx512Tile9x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -7868,7 +8284,7 @@ avx512Tile9x1BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 	VXORPS X8, X8, X8
-avx512Tile9x1BF16_ready:
+avx512Tile9x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -7898,13 +8314,35 @@ avx512Tile9x1BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile9x1BF16_store
+	JZ avx512Tile9x1Pairs_store
 	PCALIGN $32
-avx512Tile9x1BF16_loop:
+avx512Tile9x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z9
-	VPSLLD $16, Z9, Z9
+	VPSLLD $16, 0(BX), Z9
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS Z9, Z10, Z0
+	VBROADCASTSS (AX)(R8*1), Z11
+	VFMADD231PS Z9, Z11, Z1
+	VBROADCASTSS (AX)(R8*2), Z10
+	VFMADD231PS Z9, Z10, Z2
+	VBROADCASTSS (SI), Z11
+	VFMADD231PS Z9, Z11, Z3
+	VBROADCASTSS (SI)(R8*1), Z10
+	VFMADD231PS Z9, Z10, Z4
+	VBROADCASTSS (SI)(R8*2), Z11
+	VFMADD231PS Z9, Z11, Z5
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS Z9, Z10, Z6
+	VBROADCASTSS (DI)(R8*1), Z11
+	VFMADD231PS Z9, Z11, Z7
+	VBROADCASTSS (DI)(R8*2), Z10
+	VFMADD231PS Z9, Z10, Z8
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	VPANDD 0(BX), Z31, Z9
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS Z9, Z10, Z0
 	VBROADCASTSS (AX)(R8*1), Z11
@@ -7929,8 +8367,8 @@ avx512Tile9x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile9x1BF16_loop
-avx512Tile9x1BF16_store:
+	JNZ avx512Tile9x1Pairs_loop
+avx512Tile9x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -7956,20 +8394,20 @@ avx512Tile9x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile9x1BF16_group
+	JNZ avx512Tile9x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile9x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile9x2BF16_group:
+avx512Tile9x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile9x2BF16_clear
+	JEQ avx512Tile9x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -7996,8 +8434,8 @@ avx512Tile9x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z16
 	VMOVUPS 64(DX), Z17
-	JMP avx512Tile9x2BF16_ready
-avx512Tile9x2BF16_clear:
+	JMP avx512Tile9x2Pairs_ready
+avx512Tile9x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -8016,7 +8454,7 @@ avx512Tile9x2BF16_clear:
 	VXORPS X15, X15, X15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-avx512Tile9x2BF16_ready:
+avx512Tile9x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -8055,16 +8493,47 @@ avx512Tile9x2BF16_ready:
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile9x2BF16_store
+	JZ avx512Tile9x2Pairs_store
 	PCALIGN $32
-avx512Tile9x2BF16_loop:
+avx512Tile9x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z18
-	VPSLLD $16, Z18, Z18
-	VPMOVZXWD 0(BX)(R12*1), Z19
-	VPSLLD $16, Z19, Z19
+	VPSLLD $16, 0(BX), Z18
+	VPSLLD $16, 0(BX)(R12*1), Z19
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS Z18, Z20, Z0
+	VFMADD231PS Z19, Z20, Z1
+	VBROADCASTSS (AX)(R8*1), Z21
+	VFMADD231PS Z18, Z21, Z2
+	VFMADD231PS Z19, Z21, Z3
+	VBROADCASTSS (AX)(R8*2), Z20
+	VFMADD231PS Z18, Z20, Z4
+	VFMADD231PS Z19, Z20, Z5
+	VBROADCASTSS (SI), Z21
+	VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z19, Z21, Z7
+	VBROADCASTSS (SI)(R8*1), Z20
+	VFMADD231PS Z18, Z20, Z8
+	VFMADD231PS Z19, Z20, Z9
+	VBROADCASTSS (SI)(R8*2), Z21
+	VFMADD231PS Z18, Z21, Z10
+	VFMADD231PS Z19, Z21, Z11
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS Z18, Z20, Z12
+	VFMADD231PS Z19, Z20, Z13
+	VBROADCASTSS (DI)(R8*1), Z21
+	VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z19, Z21, Z15
+	VBROADCASTSS (DI)(R8*2), Z20
+	VFMADD231PS Z18, Z20, Z16
+	VFMADD231PS Z19, Z20, Z17
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	VPANDD 0(BX), Z31, Z18
+	VPANDD 0(BX)(R12*1), Z31, Z19
 	VBROADCASTSS (AX), Z20
 	VFMADD231PS Z18, Z20, Z0
 	VFMADD231PS Z19, Z20, Z1
@@ -8098,8 +8567,8 @@ avx512Tile9x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile9x2BF16_loop
-avx512Tile9x2BF16_store:
+	JNZ avx512Tile9x2Pairs_loop
+avx512Tile9x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -8134,20 +8603,20 @@ avx512Tile9x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile9x2BF16_group
+	JNZ avx512Tile9x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile10x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile10x1BF16_group:
+avx512Tile10x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile10x1BF16_clear
+	JEQ avx512Tile10x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -8167,8 +8636,8 @@ avx512Tile10x1BF16_group:
 	VMOVUPS 0(DX), Z8
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z9
-	JMP avx512Tile10x1BF16_ready
-avx512Tile10x1BF16_clear:
+	JMP avx512Tile10x1Pairs_ready
+avx512Tile10x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -8179,7 +8648,7 @@ avx512Tile10x1BF16_clear:
 	VXORPS X7, X7, X7
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
-avx512Tile10x1BF16_ready:
+avx512Tile10x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -8212,13 +8681,38 @@ avx512Tile10x1BF16_ready:
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
 	LEAQ (DI)(R14*1), R9
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile10x1BF16_store
+	JZ avx512Tile10x1Pairs_store
 	PCALIGN $32
-avx512Tile10x1BF16_loop:
+avx512Tile10x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z10
-	VPSLLD $16, Z10, Z10
+	VPSLLD $16, 0(BX), Z10
+	VBROADCASTSS (AX), Z11
+	VFMADD231PS Z10, Z11, Z0
+	VBROADCASTSS (AX)(R8*1), Z12
+	VFMADD231PS Z10, Z12, Z1
+	VBROADCASTSS (AX)(R8*2), Z11
+	VFMADD231PS Z10, Z11, Z2
+	VBROADCASTSS (SI), Z12
+	VFMADD231PS Z10, Z12, Z3
+	VBROADCASTSS (SI)(R8*1), Z11
+	VFMADD231PS Z10, Z11, Z4
+	VBROADCASTSS (SI)(R8*2), Z12
+	VFMADD231PS Z10, Z12, Z5
+	VBROADCASTSS (DI), Z11
+	VFMADD231PS Z10, Z11, Z6
+	VBROADCASTSS (DI)(R8*1), Z12
+	VFMADD231PS Z10, Z12, Z7
+	VBROADCASTSS (DI)(R8*2), Z11
+	VFMADD231PS Z10, Z11, Z8
+	VBROADCASTSS (R9), Z12
+	VFMADD231PS Z10, Z12, Z9
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	ADDQ R10, R9
+	VPANDD 0(BX), Z31, Z10
 	VBROADCASTSS (AX), Z11
 	VFMADD231PS Z10, Z11, Z0
 	VBROADCASTSS (AX)(R8*1), Z12
@@ -8246,8 +8740,8 @@ avx512Tile10x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile10x1BF16_loop
-avx512Tile10x1BF16_store:
+	JNZ avx512Tile10x1Pairs_loop
+avx512Tile10x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -8275,20 +8769,20 @@ avx512Tile10x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile10x1BF16_group
+	JNZ avx512Tile10x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile10x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile10x2BF16_group:
+avx512Tile10x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile10x2BF16_clear
+	JEQ avx512Tile10x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -8318,8 +8812,8 @@ avx512Tile10x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z18
 	VMOVUPS 64(DX), Z19
-	JMP avx512Tile10x2BF16_ready
-avx512Tile10x2BF16_clear:
+	JMP avx512Tile10x2Pairs_ready
+avx512Tile10x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -8340,7 +8834,7 @@ avx512Tile10x2BF16_clear:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-avx512Tile10x2BF16_ready:
+avx512Tile10x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -8383,16 +8877,51 @@ avx512Tile10x2BF16_ready:
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
 	LEAQ (DI)(R14*1), R9
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile10x2BF16_store
+	JZ avx512Tile10x2Pairs_store
 	PCALIGN $32
-avx512Tile10x2BF16_loop:
+avx512Tile10x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z20
-	VPSLLD $16, Z20, Z20
-	VPMOVZXWD 0(BX)(R12*1), Z21
-	VPSLLD $16, Z21, Z21
+	VPSLLD $16, 0(BX), Z20
+	VPSLLD $16, 0(BX)(R12*1), Z21
+	VBROADCASTSS (AX), Z22
+	VFMADD231PS Z20, Z22, Z0
+	VFMADD231PS Z21, Z22, Z1
+	VBROADCASTSS (AX)(R8*1), Z23
+	VFMADD231PS Z20, Z23, Z2
+	VFMADD231PS Z21, Z23, Z3
+	VBROADCASTSS (AX)(R8*2), Z22
+	VFMADD231PS Z20, Z22, Z4
+	VFMADD231PS Z21, Z22, Z5
+	VBROADCASTSS (SI), Z23
+	VFMADD231PS Z20, Z23, Z6
+	VFMADD231PS Z21, Z23, Z7
+	VBROADCASTSS (SI)(R8*1), Z22
+	VFMADD231PS Z20, Z22, Z8
+	VFMADD231PS Z21, Z22, Z9
+	VBROADCASTSS (SI)(R8*2), Z23
+	VFMADD231PS Z20, Z23, Z10
+	VFMADD231PS Z21, Z23, Z11
+	VBROADCASTSS (DI), Z22
+	VFMADD231PS Z20, Z22, Z12
+	VFMADD231PS Z21, Z22, Z13
+	VBROADCASTSS (DI)(R8*1), Z23
+	VFMADD231PS Z20, Z23, Z14
+	VFMADD231PS Z21, Z23, Z15
+	VBROADCASTSS (DI)(R8*2), Z22
+	VFMADD231PS Z20, Z22, Z16
+	VFMADD231PS Z21, Z22, Z17
+	VBROADCASTSS (R9), Z23
+	VFMADD231PS Z20, Z23, Z18
+	VFMADD231PS Z21, Z23, Z19
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	ADDQ R10, R9
+	VPANDD 0(BX), Z31, Z20
+	VPANDD 0(BX)(R12*1), Z31, Z21
 	VBROADCASTSS (AX), Z22
 	VFMADD231PS Z20, Z22, Z0
 	VFMADD231PS Z21, Z22, Z1
@@ -8430,8 +8959,8 @@ avx512Tile10x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile10x2BF16_loop
-avx512Tile10x2BF16_store:
+	JNZ avx512Tile10x2Pairs_loop
+avx512Tile10x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -8469,20 +8998,20 @@ avx512Tile10x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile10x2BF16_group
+	JNZ avx512Tile10x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile11x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile11x1BF16_group:
+avx512Tile11x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile11x1BF16_clear
+	JEQ avx512Tile11x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -8504,8 +9033,8 @@ avx512Tile11x1BF16_group:
 	VMOVUPS 0(DX), Z9
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z10
-	JMP avx512Tile11x1BF16_ready
-avx512Tile11x1BF16_clear:
+	JMP avx512Tile11x1Pairs_ready
+avx512Tile11x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -8517,7 +9046,7 @@ avx512Tile11x1BF16_clear:
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
-avx512Tile11x1BF16_ready:
+avx512Tile11x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -8552,13 +9081,40 @@ avx512Tile11x1BF16_ready:
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
 	LEAQ (DI)(R14*1), R9
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile11x1BF16_store
+	JZ avx512Tile11x1Pairs_store
 	PCALIGN $32
-avx512Tile11x1BF16_loop:
+avx512Tile11x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z11
-	VPSLLD $16, Z11, Z11
+	VPSLLD $16, 0(BX), Z11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z11, Z12, Z0
+	VBROADCASTSS (AX)(R8*1), Z13
+	VFMADD231PS Z11, Z13, Z1
+	VBROADCASTSS (AX)(R8*2), Z12
+	VFMADD231PS Z11, Z12, Z2
+	VBROADCASTSS (SI), Z13
+	VFMADD231PS Z11, Z13, Z3
+	VBROADCASTSS (SI)(R8*1), Z12
+	VFMADD231PS Z11, Z12, Z4
+	VBROADCASTSS (SI)(R8*2), Z13
+	VFMADD231PS Z11, Z13, Z5
+	VBROADCASTSS (DI), Z12
+	VFMADD231PS Z11, Z12, Z6
+	VBROADCASTSS (DI)(R8*1), Z13
+	VFMADD231PS Z11, Z13, Z7
+	VBROADCASTSS (DI)(R8*2), Z12
+	VFMADD231PS Z11, Z12, Z8
+	VBROADCASTSS (R9), Z13
+	VFMADD231PS Z11, Z13, Z9
+	VBROADCASTSS (R9)(R8*1), Z12
+	VFMADD231PS Z11, Z12, Z10
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	ADDQ R10, R9
+	VPANDD 0(BX), Z31, Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS Z11, Z12, Z0
 	VBROADCASTSS (AX)(R8*1), Z13
@@ -8588,8 +9144,8 @@ avx512Tile11x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile11x1BF16_loop
-avx512Tile11x1BF16_store:
+	JNZ avx512Tile11x1Pairs_loop
+avx512Tile11x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -8619,20 +9175,20 @@ avx512Tile11x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile11x1BF16_group
+	JNZ avx512Tile11x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile11x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile11x2BF16_group:
+avx512Tile11x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile11x2BF16_clear
+	JEQ avx512Tile11x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -8665,8 +9221,8 @@ avx512Tile11x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z20
 	VMOVUPS 64(DX), Z21
-	JMP avx512Tile11x2BF16_ready
-avx512Tile11x2BF16_clear:
+	JMP avx512Tile11x2Pairs_ready
+avx512Tile11x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -8689,7 +9245,7 @@ avx512Tile11x2BF16_clear:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-avx512Tile11x2BF16_ready:
+avx512Tile11x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -8735,16 +9291,54 @@ avx512Tile11x2BF16_ready:
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
 	LEAQ (DI)(R14*1), R9
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile11x2BF16_store
+	JZ avx512Tile11x2Pairs_store
 	PCALIGN $32
-avx512Tile11x2BF16_loop:
+avx512Tile11x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z22
-	VPSLLD $16, Z22, Z22
-	VPMOVZXWD 0(BX)(R12*1), Z23
-	VPSLLD $16, Z23, Z23
+	VPSLLD $16, 0(BX), Z22
+	VPSLLD $16, 0(BX)(R12*1), Z23
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS Z22, Z24, Z0
+	VFMADD231PS Z23, Z24, Z1
+	VBROADCASTSS (AX)(R8*1), Z25
+	VFMADD231PS Z22, Z25, Z2
+	VFMADD231PS Z23, Z25, Z3
+	VBROADCASTSS (AX)(R8*2), Z24
+	VFMADD231PS Z22, Z24, Z4
+	VFMADD231PS Z23, Z24, Z5
+	VBROADCASTSS (SI), Z25
+	VFMADD231PS Z22, Z25, Z6
+	VFMADD231PS Z23, Z25, Z7
+	VBROADCASTSS (SI)(R8*1), Z24
+	VFMADD231PS Z22, Z24, Z8
+	VFMADD231PS Z23, Z24, Z9
+	VBROADCASTSS (SI)(R8*2), Z25
+	VFMADD231PS Z22, Z25, Z10
+	VFMADD231PS Z23, Z25, Z11
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS Z22, Z24, Z12
+	VFMADD231PS Z23, Z24, Z13
+	VBROADCASTSS (DI)(R8*1), Z25
+	VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15
+	VBROADCASTSS (DI)(R8*2), Z24
+	VFMADD231PS Z22, Z24, Z16
+	VFMADD231PS Z23, Z24, Z17
+	VBROADCASTSS (R9), Z25
+	VFMADD231PS Z22, Z25, Z18
+	VFMADD231PS Z23, Z25, Z19
+	VBROADCASTSS (R9)(R8*1), Z24
+	VFMADD231PS Z22, Z24, Z20
+	VFMADD231PS Z23, Z24, Z21
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	ADDQ R10, R9
+	VPANDD 0(BX), Z31, Z22
+	VPANDD 0(BX)(R12*1), Z31, Z23
 	VBROADCASTSS (AX), Z24
 	VFMADD231PS Z22, Z24, Z0
 	VFMADD231PS Z23, Z24, Z1
@@ -8785,8 +9379,8 @@ avx512Tile11x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile11x2BF16_loop
-avx512Tile11x2BF16_store:
+	JNZ avx512Tile11x2Pairs_loop
+avx512Tile11x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -8827,20 +9421,20 @@ avx512Tile11x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile11x2BF16_group
+	JNZ avx512Tile11x2Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x1BF16(SB), NOSPLIT, $0-112
+// func avx512Tile12x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x1Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile12x1BF16_group:
+avx512Tile12x1Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile12x1BF16_clear
+	JEQ avx512Tile12x1Pairs_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z1
@@ -8864,8 +9458,8 @@ avx512Tile12x1BF16_group:
 	VMOVUPS 0(DX), Z10
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z11
-	JMP avx512Tile12x1BF16_ready
-avx512Tile12x1BF16_clear:
+	JMP avx512Tile12x1Pairs_ready
+avx512Tile12x1Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -8878,7 +9472,7 @@ avx512Tile12x1BF16_clear:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
-avx512Tile12x1BF16_ready:
+avx512Tile12x1Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	ADDQ R13, DX
@@ -8915,13 +9509,42 @@ avx512Tile12x1BF16_ready:
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
 	LEAQ (DI)(R14*1), R9
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile12x1BF16_store
+	JZ avx512Tile12x1Pairs_store
 	PCALIGN $32
-avx512Tile12x1BF16_loop:
+avx512Tile12x1Pairs_loop:
 	PREFETCHT0 (DX)
-	VPMOVZXWD 0(BX), Z12
-	VPSLLD $16, Z12, Z12
+	VPSLLD $16, 0(BX), Z12
+	VBROADCASTSS (AX), Z13
+	VFMADD231PS Z12, Z13, Z0
+	VBROADCASTSS (AX)(R8*1), Z14
+	VFMADD231PS Z12, Z14, Z1
+	VBROADCASTSS (AX)(R8*2), Z13
+	VFMADD231PS Z12, Z13, Z2
+	VBROADCASTSS (SI), Z14
+	VFMADD231PS Z12, Z14, Z3
+	VBROADCASTSS (SI)(R8*1), Z13
+	VFMADD231PS Z12, Z13, Z4
+	VBROADCASTSS (SI)(R8*2), Z14
+	VFMADD231PS Z12, Z14, Z5
+	VBROADCASTSS (DI), Z13
+	VFMADD231PS Z12, Z13, Z6
+	VBROADCASTSS (DI)(R8*1), Z14
+	VFMADD231PS Z12, Z14, Z7
+	VBROADCASTSS (DI)(R8*2), Z13
+	VFMADD231PS Z12, Z13, Z8
+	VBROADCASTSS (R9), Z14
+	VFMADD231PS Z12, Z14, Z9
+	VBROADCASTSS (R9)(R8*1), Z13
+	VFMADD231PS Z12, Z13, Z10
+	VBROADCASTSS (R9)(R8*2), Z14
+	VFMADD231PS Z12, Z14, Z11
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	ADDQ R10, R9
+	VPANDD 0(BX), Z31, Z12
 	VBROADCASTSS (AX), Z13
 	VFMADD231PS Z12, Z13, Z0
 	VBROADCASTSS (AX)(R8*1), Z14
@@ -8953,8 +9576,8 @@ avx512Tile12x1BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile12x1BF16_loop
-avx512Tile12x1BF16_store:
+	JNZ avx512Tile12x1Pairs_loop
+avx512Tile12x1Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -8986,20 +9609,20 @@ avx512Tile12x1BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile12x1BF16_group
+	JNZ avx512Tile12x1Pairs_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x2BF16(SB), NOSPLIT, $0-112
+// func avx512Tile12x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x2Pairs(SB), NOSPLIT, $0-112
 	MOVQ b+48(FP), BX
 	ADDQ BX, ahead+72(FP)
-avx512Tile12x2BF16_group:
+avx512Tile12x2Pairs_group:
 	MOVQ kc+8(FP), CX
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
 	CMPQ accumulate+104(FP), $0
-	JEQ avx512Tile12x2BF16_clear
+	JEQ avx512Tile12x2Pairs_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
 	ADDQ R13, DX
@@ -9035,8 +9658,8 @@ avx512Tile12x2BF16_group:
 	ADDQ R13, DX
 	VMOVUPS 0(DX), Z22
 	VMOVUPS 64(DX), Z23
-	JMP avx512Tile12x2BF16_ready
-avx512Tile12x2BF16_clear:
+	JMP avx512Tile12x2Pairs_ready
+avx512Tile12x2Pairs_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
@@ -9061,7 +9684,7 @@ avx512Tile12x2BF16_clear:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-avx512Tile12x2BF16_ready:
+avx512Tile12x2Pairs_ready:
 	ADDQ R13, DX
 	PREFETCHT0 0(DX)
 	PREFETCHT0 64(DX)
@@ -9110,16 +9733,57 @@ avx512Tile12x2BF16_ready:
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
 	LEAQ (DI)(R14*1), R9
+	VMOVUPS avx512_upper<>(SB), Z31
 	TESTQ CX, CX
-	JZ avx512Tile12x2BF16_store
+	JZ avx512Tile12x2Pairs_store
 	PCALIGN $32
-avx512Tile12x2BF16_loop:
+avx512Tile12x2Pairs_loop:
 	PREFETCHT0 (DX)
 	PREFETCHT0 (DX)(R12*1)
-	VPMOVZXWD 0(BX), Z24
-	VPSLLD $16, Z24, Z24
-	VPMOVZXWD 0(BX)(R12*1), Z25
-	VPSLLD $16, Z25, Z25
+	VPSLLD $16, 0(BX), Z24
+	VPSLLD $16, 0(BX)(R12*1), Z25
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1
+	VBROADCASTSS (AX)(R8*1), Z27
+	VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3
+	VBROADCASTSS (AX)(R8*2), Z26
+	VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5
+	VBROADCASTSS (SI), Z27
+	VFMADD231PS Z24, Z27, Z6
+	VFMADD231PS Z25, Z27, Z7
+	VBROADCASTSS (SI)(R8*1), Z26
+	VFMADD231PS Z24, Z26, Z8
+	VFMADD231PS Z25, Z26, Z9
+	VBROADCASTSS (SI)(R8*2), Z27
+	VFMADD231PS Z24, Z27, Z10
+	VFMADD231PS Z25, Z27, Z11
+	VBROADCASTSS (DI), Z26
+	VFMADD231PS Z24, Z26, Z12
+	VFMADD231PS Z25, Z26, Z13
+	VBROADCASTSS (DI)(R8*1), Z27
+	VFMADD231PS Z24, Z27, Z14
+	VFMADD231PS Z25, Z27, Z15
+	VBROADCASTSS (DI)(R8*2), Z26
+	VFMADD231PS Z24, Z26, Z16
+	VFMADD231PS Z25, Z26, Z17
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS Z24, Z27, Z18
+	VFMADD231PS Z25, Z27, Z19
+	VBROADCASTSS (R9)(R8*1), Z26
+	VFMADD231PS Z24, Z26, Z20
+	VFMADD231PS Z25, Z26, Z21
+	VBROADCASTSS (R9)(R8*2), Z27
+	VFMADD231PS Z24, Z27, Z22
+	VFMADD231PS Z25, Z27, Z23
+	ADDQ R10, AX
+	ADDQ R10, SI
+	ADDQ R10, DI
+	ADDQ R10, R9
+	VPANDD 0(BX), Z31, Z24
+	VPANDD 0(BX)(R12*1), Z31, Z25
 	VBROADCASTSS (AX), Z26
 	VFMADD231PS Z24, Z26, Z0
 	VFMADD231PS Z25, Z26, Z1
@@ -9163,8 +9827,8 @@ avx512Tile12x2BF16_loop:
 	ADDQ R11, BX
 	ADDQ R13, DX
 	DECQ CX
-	JNZ avx512Tile12x2BF16_loop
-avx512Tile12x2BF16_store:
+	JNZ avx512Tile12x2Pairs_loop
+avx512Tile12x2Pairs_store:
 	MOVQ DX, ahead+72(FP)
 	MOVQ c+88(FP), DX
 	MOVQ ldc+96(FP), R13
@@ -9208,7 +9872,7 @@ avx512Tile12x2BF16_store:
 	MOVQ ags+40(FP), AX
 	ADDQ AX, a+16(FP)
 	DECQ groups+0(FP)
-	JNZ avx512Tile12x2BF16_group
+	JNZ avx512Tile12x2Pairs_group
 	VZEROUPPER
 	RET
 

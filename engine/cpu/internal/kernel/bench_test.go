@@ -164,7 +164,7 @@ func BenchmarkPaged(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			arena := NewArena()
 			defer arena.Free()
-			kv, err := NewKVPages(arena, a, 1024)
+			kv, err := NewKVPages(arena, a, 1024, F32)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -113,9 +113,8 @@ func guardedPacked(t *testing.T, pool *Pool, b Matrix, storage Storage, begin bo
 			w.int8 = unsafe.Slice((*int8Weights)(unsafe.Pointer(&v[0])), n)
 		}
 	case BF16:
-		if n := len(w.bf16); n > 0 {
-			v := guarded(t, n/2, begin)
-			w.bf16 = unsafe.Slice((*uint16)(unsafe.Pointer(&v[0])), n)
+		if n := len(w.pairs); n > 0 {
+			w.pairs = words(guarded(t, n, begin), n)
 		}
 	default:
 		w.f32 = guarded(t, len(w.f32), begin)
@@ -137,25 +136,33 @@ func TestAttentionStaysWithin(t *testing.T) {
 			out, lse := zero(d.q.Rows, d.q.Cols), zero(d.q.Rows, c.Heads)
 			c.Forward(pool, out, lse, g.q, g.k, g.v, c.segments)
 			c.Backward(pool, zero(d.q.Rows, d.q.Cols), zero(d.k.Rows, d.k.Cols), zero(d.k.Rows, d.k.Cols), g.dout, out, lse, g.q, g.k, g.v, c.segments)
-			kv, tables := c.paged(t, g)
-			kv.keys, kv.values = guardedCopy(t, kv.keys, begin), guardedCopy(t, kv.values, begin)
-			for s, seg := range c.segments {
-				if seg.Len == 0 {
-					continue
-				}
-				var views []View
-				for i := range seg.Len {
-					views = append(views, View{tables.pages(s), len(c.seenWhole(s, i))})
-				}
-				var plan Reading
-				plan.Plan(c.Attention, pool, views)
-				got := zero(seg.Len, d.q.Cols)
-				c.Paged(pool, got, exactly(t, g.q.RowRange(seg.Start, seg.Start+seg.Len), begin), &kv, &plan)
-				for i := range seg.Len {
-					sameBits(t, fmt.Sprintf("case %d segment %d row %d", n, s, i), got.Row(i), out.Row(seg.Start+i))
-				}
+			for _, storage := range []Storage{F32, BF16} {
+				c.Forward(pool, out, lse, g.q, d.stored(storage).k, d.stored(storage).v, c.segments)
+				c.pagedWithin(t, pool, g, storage, out, begin)
 			}
 		})
+	}
+}
+
+// pagedWithin reads the pages of each segment in guarded memory.
+func (c attentionCase) pagedWithin(t *testing.T, pool *Pool, g attentionData, storage Storage, out Matrix, begin bool) {
+	kv, tables := c.paged(t, g, storage)
+	kv.keys, kv.values = guardedCopy(t, kv.keys, begin), guardedCopy(t, kv.values, begin)
+	for s, seg := range c.segments {
+		if seg.Len == 0 {
+			continue
+		}
+		var views []View
+		for i := range seg.Len {
+			views = append(views, View{tables.pages(s), len(c.seenWhole(s, i))})
+		}
+		var plan Reading
+		plan.Plan(c.Attention, pool, views)
+		got := exactly(t, zeros(seg.Len, g.q.Cols), begin)
+		c.Paged(pool, got, exactly(t, g.q.RowRange(seg.Start, seg.Start+seg.Len), begin), &kv, &plan)
+		for i := range seg.Len {
+			sameBits(t, fmt.Sprintf("%v in %d segment %d row %d", c.Attention, storage, s, i), got.Row(i), out.Row(seg.Start+i))
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ var vnniInt8 = int8Kernels{
 		11: vnniInt8Tile11,
 		12: vnniInt8Tile12,
 	},
-	quantize: avx2Int8Quantize,
+	quantize: vnniInt8Quantize,
 }
 
 //go:noescape
@@ -56,3 +56,6 @@ func vnniInt8Tile11(blocks int, a *int8Inputs, ars int, b *int8Weights, c *float
 
 //go:noescape
 func vnniInt8Tile12(blocks int, a *int8Inputs, ars int, b *int8Weights, c *float32, ldc int)
+
+//go:noescape
+func vnniInt8Quantize(dst *int8Inputs, src *float32, limit float32, blocks int)

@@ -2,6 +2,26 @@
 
 #include "textflag.h"
 
+DATA vnniInt8_tiny<>+0(SB)/8, $0x0da242600da24260
+DATA vnniInt8_tiny<>+8(SB)/8, $0x0da242600da24260
+DATA vnniInt8_tiny<>+16(SB)/8, $0x0da242600da24260
+DATA vnniInt8_tiny<>+24(SB)/8, $0x0da242600da24260
+DATA vnniInt8_tiny<>+32(SB)/8, $0x0da242600da24260
+DATA vnniInt8_tiny<>+40(SB)/8, $0x0da242600da24260
+DATA vnniInt8_tiny<>+48(SB)/8, $0x0da242600da24260
+DATA vnniInt8_tiny<>+56(SB)/8, $0x0da242600da24260
+GLOBL vnniInt8_tiny<>(SB), RODATA|NOPTR, $64
+
+DATA vnniInt8_magnitude<>+0(SB)/8, $0x7fffffff7fffffff
+DATA vnniInt8_magnitude<>+8(SB)/8, $0x7fffffff7fffffff
+DATA vnniInt8_magnitude<>+16(SB)/8, $0x7fffffff7fffffff
+DATA vnniInt8_magnitude<>+24(SB)/8, $0x7fffffff7fffffff
+DATA vnniInt8_magnitude<>+32(SB)/8, $0x7fffffff7fffffff
+DATA vnniInt8_magnitude<>+40(SB)/8, $0x7fffffff7fffffff
+DATA vnniInt8_magnitude<>+48(SB)/8, $0x7fffffff7fffffff
+DATA vnniInt8_magnitude<>+56(SB)/8, $0x7fffffff7fffffff
+GLOBL vnniInt8_magnitude<>(SB), RODATA|NOPTR, $64
+
 // func vnniInt8Tile1(blocks int, a *int8Inputs, ars int, b *int8Weights, c *float32, ldc int)
 TEXT ·vnniInt8Tile1(SB), NOSPLIT, $0-48
 	MOVQ blocks+0(FP), CX
@@ -2456,5 +2476,74 @@ vnniInt8Tile12_block:
 	ADDQ $1088, BX
 	DECQ CX
 	JNZ vnniInt8Tile12_block
+	VZEROUPPER
+	RET
+
+// func vnniInt8Quantize(dst *int8Inputs, src *float32, limit float32, blocks int)
+TEXT ·vnniInt8Quantize(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	VBROADCASTSS limit+16(FP), X15
+	MOVQ blocks+24(FP), CX
+	VMOVUPS vnniInt8_magnitude<>(SB), Z14
+	VMOVUPS vnniInt8_tiny<>(SB), X13
+vnniInt8Quantize_loop:
+	VMOVUPS 0(SI), Z0
+	VPANDD Z0, Z14, Z4
+	VMOVUPS 64(SI), Z1
+	VPANDD Z1, Z14, Z5
+	VMOVUPS 128(SI), Z2
+	VPANDD Z2, Z14, Z6
+	VMOVUPS 192(SI), Z3
+	VPANDD Z3, Z14, Z7
+	VPMAXSD Z5, Z4, Z8
+	VPMAXSD Z7, Z6, Z9
+	VPMAXSD Z9, Z8, Z8
+	VEXTRACTF64X4 $1, Z8, Y9
+	VPMAXSD Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VPMAXSD X9, X8, X8
+	VPERMILPS $0x4E, X8, X9
+	VPMAXSD X9, X8, X8
+	VPERMILPS $0xB1, X8, X9
+	VPMAXSD X9, X8, X8
+	VMAXPS X13, X8, X9
+	VDIVPS X9, X15, X10
+	VBROADCASTSS X10, Z10
+	VDIVPS X15, X9, X9
+	VSUBPS X8, X8, X8
+	VADDPS X8, X9, X9
+	VMOVSS X9, (DI)
+	VMULPS Z10, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPMOVSDB Z0, 8(DI)
+	VMULPS Z10, Z1, Z1
+	VCVTPS2DQ Z1, Z1
+	VPMOVSDB Z1, 24(DI)
+	VMULPS Z10, Z2, Z2
+	VCVTPS2DQ Z2, Z2
+	VPMOVSDB Z2, 40(DI)
+	VMULPS Z10, Z3, Z3
+	VCVTPS2DQ Z3, Z3
+	VPMOVSDB Z3, 56(DI)
+	VPADDD Z1, Z0, Z4
+	VPADDD Z3, Z2, Z5
+	VPADDD Z5, Z4, Z4
+	VEXTRACTF64X4 $1, Z4, Y5
+	VPADDD Y5, Y4, Y4
+	VEXTRACTF128 $1, Y4, X5
+	VPADDD X5, X4, X4
+	VPERMILPS $0x4E, X4, X5
+	VPADDD X5, X4, X4
+	VPERMILPS $0xB1, X4, X5
+	VPADDD X5, X4, X4
+	VPSLLD $6, X4, X4
+	VXORPS X5, X5, X5
+	VPSUBD X4, X5, X4
+	VMOVSS X4, 4(DI)
+	ADDQ $256, SI
+	ADDQ $72, DI
+	DECQ CX
+	JNZ vnniInt8Quantize_loop
 	VZEROUPPER
 	RET

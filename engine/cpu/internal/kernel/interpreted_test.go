@@ -12,16 +12,20 @@ import (
 func interpreted(t *testing.T) *kernels {
 	m := interpret(t, "avx512_amd64.s", "int8_vnni_amd64.s")
 	ks := portable
-	ks.name, ks.rows, ks.tiles, ks.tilesBF16 = "avx512 interpreted", 12, [maxRows + 1][4]tileFunc{}, [maxRows + 1][4]tileFunc{}
+	ks.name, ks.rows, ks.tiles = "avx512 interpreted", 12, [maxRows + 1][4]tileFunc{}
+	ks.tilesPairs = ks.tiles
 	for rows := 1; rows <= maxRows; rows++ {
 		for wide := range 4 {
 			name := fmt.Sprintf("avx512Tile%dx%d", rows, 1<<wide)
 			if m.functions[name] != nil {
-				ks.tiles[rows][wide], ks.tilesBF16[rows][wide] = m.tile(name), m.tile(name+"BF16")
+				ks.tiles[rows][wide], ks.tilesPairs[rows][wide] = m.tile(name), m.tile(name+"Pairs")
 			}
 		}
 	}
-	ks.int8 = &int8Kernels{rows: 12, quantize: portable.int8.quantize}
+	ks.int8 = &int8Kernels{rows: 12, quantize: func(dst *int8Inputs, src *float32, limit float32, blocks int) {
+		m.call("vnniInt8Quantize", map[string]place{"dst": address(unsafe.Pointer(dst)), "src": address(unsafe.Pointer(src)),
+			"limit": float(limit), "blocks": number(blocks)})
+	}}
 	for rows := 1; rows <= maxRows; rows++ {
 		ks.int8.tiles[rows] = m.int8Tile(fmt.Sprint("vnniInt8Tile", rows))
 	}

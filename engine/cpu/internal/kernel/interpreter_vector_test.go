@@ -82,19 +82,27 @@ func (m *machine) vector(op string, a []string) func(s *state) {
 		return func(s *state) {
 			copy(unsafe.Slice((*uint32)(at(s).pointer()), n), s.vectors[registerOf(a[0])][:])
 		}
-	case op == "VPMOVZXWD":
-		at := m.address(a[0])
-		return func(s *state) {
-			for i, x := range unsafe.Slice((*uint16)(at(s).pointer()), lanes) {
-				s.vectors[d][i] = uint32(x)
-			}
-		}
 	case op == "VEXTRACTF64X4" || op == "VEXTRACTF128": // the upper half
 		from := registerOf(a[1])
 		return func(s *state) {
 			var v vector
 			copy(v[:], s.vectors[from][width:2*width])
 			s.vectors[d] = v
+		}
+	case op == "VPMOVSDB": // to bytes, saturating
+		from, at := registerOf(a[0]), m.address(last)
+		return func(s *state) {
+			for i, x := range s.vectors[from] {
+				*(*int8)(unsafe.Add(at(s).pointer(), i)) = int8(min(max(int32(x), -128), 127))
+			}
+		}
+	case op == "VBROADCASTSS" && lanesOf(a[0]) > 0:
+		from := registerOf(a[0])
+		return func(s *state) {
+			x := s.vectors[from][0]
+			for i := range s.vectors[d] {
+				s.vectors[d][i] = x
+			}
 		}
 	case op == "VPERMILPS":
 		order, _ := strconv.ParseUint(a[0][1:], 0, 8)
@@ -171,6 +179,9 @@ var lanewise = map[string]func(x, y, d uint32, immediate int) uint32{
 	"VXORPS":       func(x, y, _ uint32, _ int) uint32 { return x ^ y },
 	"VPXORD":       func(x, y, _ uint32, _ int) uint32 { return x ^ y },
 	"VPADDD":       func(x, y, _ uint32, _ int) uint32 { return x + y },
+	"VPSUBD":       func(x, y, _ uint32, _ int) uint32 { return y - x },
+	"VPMAXSD":      func(x, y, _ uint32, _ int) uint32 { return uint32(max(int32(x), int32(y))) },
+	"VPANDD":       func(x, y, _ uint32, _ int) uint32 { return x & y },
 	"VPSLLD":       func(x, _, _ uint32, by int) uint32 { return x << by },
 	"VADDPS":       floats(func(x, y, _ float32) float32 { return y + x }),
 	"VSUBPS":       floats(func(x, y, _ float32) float32 { return y - x }),

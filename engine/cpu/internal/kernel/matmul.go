@@ -42,6 +42,10 @@ func MatMulPacked(pool *Pool, c, a Matrix, w *Packed, accumulate bool) {
 		ks.int8Product(pool, c, a, w, accumulate)
 		return
 	}
+	if w.pairs != nil && a.Cols%2 == 1 {
+		a = withZeros(pool, a)
+		defer pool.Return(a.Data)
+	}
 	pool.split(c.Rows, c.Cols, a.Cols, a.trans, func(i, rows, j, panels int) {
 		ks.blockProduct(pool, c, a, w.operand(j), i, rows, j, panels, 0, a.Cols, accumulate)
 	})
@@ -140,7 +144,7 @@ func (ks *kernels) blockProduct(pool *Pool, c, a Matrix, b operandB, i, rows, j,
 	for k := 0; k < kc; k += kBlock {
 		depth := min(kBlock, kc-k)
 		if k > 0 {
-			b.p = unsafe.Add(b.p, kBlock*b.ks)
+			b.p = unsafe.Add(b.p, b.rows(kBlock)*b.ks)
 		}
 		ks.packGroups(buf, a.Data[(k0+k)*a.Stride+i:], a.Stride, rows, depth)
 		ks.product(out, grouped(buf, ks.rows, depth), b, rows, cols, depth, accumulate || k > 0)

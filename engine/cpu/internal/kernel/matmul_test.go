@@ -195,7 +195,7 @@ func TestSizesDoNotOverflow(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewKVPages(NewTally(), Attention{Heads: 1, KVHeads: 1, HeadDim: 1 << 30}, 1<<40); err == nil {
+	if _, err := NewKVPages(NewTally(), Attention{Heads: 1, KVHeads: 1, HeadDim: 1 << 30}, 1<<40, F32); err == nil {
 		t.Error("pages")
 	}
 }

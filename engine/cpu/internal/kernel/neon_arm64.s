@@ -54,6 +54,10 @@ DATA neon_logFloor<>+0(SB)/8, $0xc2c80000c2c80000
 DATA neon_logFloor<>+8(SB)/8, $0xc2c80000c2c80000
 GLOBL neon_logFloor<>(SB), RODATA|NOPTR, $16
 
+DATA neon_upper<>+0(SB)/8, $0xffff0000ffff0000
+DATA neon_upper<>+8(SB)/8, $0xffff0000ffff0000
+GLOBL neon_upper<>(SB), RODATA|NOPTR, $16
+
 DATA neon_bit0<>+0(SB)/8, $0x0000000100000001
 DATA neon_bit0<>+8(SB)/8, $0x0000000100000001
 GLOBL neon_bit0<>(SB), RODATA|NOPTR, $16
@@ -3034,15 +3038,17 @@ neonTile6x1_store:
 	BNE neonTile6x1_group
 	RET
 
-// func neonTile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x1BF16(SB), NOSPLIT, $0-112
+// func neonTile1x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x1Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile1x1BF16_group:
+neonTile1x1Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3050,38 +3056,52 @@ neonTile1x1BF16_group:
 	MOVD bps+64(FP), R9
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile1x1BF16_clear
+	CBZ R9, neonTile1x1Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
 	FMOVQ 48(R14), F3
-	B neonTile1x1BF16_ready
-neonTile1x1BF16_clear:
+	B neonTile1x1Pairs_ready
+neonTile1x1Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-neonTile1x1BF16_ready:
-	CBZ R0, neonTile1x1BF16_store
-neonTile1x1BF16_loop:
+neonTile1x1Pairs_ready:
+	CBZ R0, neonTile1x1Pairs_store
+neonTile1x1Pairs_loop:
 	VLD1R (R1), [V4.S4]
 	ADD R7, R1, R1
-	FMOVD 0(R8), F5
-	WORD $0x2e6138a5 // SHLL $16, V5, V5
-	FMOVD 8(R8), F6
-	WORD $0x2e6138c6 // SHLL $16, V6, V6
-	FMOVD 16(R8), F7
-	WORD $0x2e6138e7 // SHLL $16, V7, V7
-	FMOVD 24(R8), F8
-	WORD $0x2e613908 // SHLL $16, V8, V8
+	FMOVQ 0(R8), F5
+	WORD $0x4f3054a5 // SHL $16, V5, V5
+	FMOVQ 16(R8), F6
+	WORD $0x4f3054c6 // SHL $16, V6, V6
+	FMOVQ 32(R8), F7
+	WORD $0x4f3054e7 // SHL $16, V7, V7
+	FMOVQ 48(R8), F8
+	WORD $0x4f305508 // SHL $16, V8, V8
+	WORD $0x4e25cc80 // FMLA V0, V4, V5
+	WORD $0x4e26cc81 // FMLA V1, V4, V6
+	WORD $0x4e27cc82 // FMLA V2, V4, V7
+	WORD $0x4e28cc83 // FMLA V3, V4, V8
+	VLD1R (R1), [V4.S4]
+	ADD R7, R1, R1
+	FMOVQ 0(R8), F5
+	WORD $0x4e3f1ca5 // AND V5, V5, V31
+	FMOVQ 16(R8), F6
+	WORD $0x4e3f1cc6 // AND V6, V6, V31
+	FMOVQ 32(R8), F7
+	WORD $0x4e3f1ce7 // AND V7, V7, V31
+	FMOVQ 48(R8), F8
+	WORD $0x4e3f1d08 // AND V8, V8, V31
 	ADD R13, R8, R8
 	WORD $0x4e25cc80 // FMLA V0, V4, V5
 	WORD $0x4e26cc81 // FMLA V1, V4, V6
 	WORD $0x4e27cc82 // FMLA V2, V4, V7
 	WORD $0x4e28cc83 // FMLA V3, V4, V8
 	SUBS $1, R0, R0
-	BNE neonTile1x1BF16_loop
-neonTile1x1BF16_store:
+	BNE neonTile1x1Pairs_loop
+neonTile1x1Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3091,18 +3111,20 @@ neonTile1x1BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile1x1BF16_group
+	BNE neonTile1x1Pairs_group
 	RET
 
-// func neonTile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x2BF16(SB), NOSPLIT, $0-112
+// func neonTile1x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x2Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile1x2BF16_group:
+neonTile1x2Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3111,7 +3133,7 @@ neonTile1x2BF16_group:
 	ADD R9, R8, R10
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile1x2BF16_clear
+	CBZ R9, neonTile1x2Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3120,8 +3142,8 @@ neonTile1x2BF16_group:
 	FMOVQ 80(R14), F5
 	FMOVQ 96(R14), F6
 	FMOVQ 112(R14), F7
-	B neonTile1x2BF16_ready
-neonTile1x2BF16_clear:
+	B neonTile1x2Pairs_ready
+neonTile1x2Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3130,40 +3152,66 @@ neonTile1x2BF16_clear:
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
-neonTile1x2BF16_ready:
-	CBZ R0, neonTile1x2BF16_store
-neonTile1x2BF16_loop:
+neonTile1x2Pairs_ready:
+	CBZ R0, neonTile1x2Pairs_store
+neonTile1x2Pairs_loop:
 	VLD1R (R1), [V8.S4]
 	ADD R7, R1, R1
-	FMOVD 0(R8), F9
-	WORD $0x2e613929 // SHLL $16, V9, V9
-	FMOVD 8(R8), F10
-	WORD $0x2e61394a // SHLL $16, V10, V10
-	FMOVD 16(R8), F11
-	WORD $0x2e61396b // SHLL $16, V11, V11
-	FMOVD 24(R8), F12
-	WORD $0x2e61398c // SHLL $16, V12, V12
+	FMOVQ 0(R8), F9
+	WORD $0x4f305529 // SHL $16, V9, V9
+	FMOVQ 16(R8), F10
+	WORD $0x4f30554a // SHL $16, V10, V10
+	FMOVQ 32(R8), F11
+	WORD $0x4f30556b // SHL $16, V11, V11
+	FMOVQ 48(R8), F12
+	WORD $0x4f30558c // SHL $16, V12, V12
+	WORD $0x4e29cd00 // FMLA V0, V8, V9
+	WORD $0x4e2acd01 // FMLA V1, V8, V10
+	WORD $0x4e2bcd02 // FMLA V2, V8, V11
+	WORD $0x4e2ccd03 // FMLA V3, V8, V12
+	FMOVQ 0(R10), F9
+	WORD $0x4f305529 // SHL $16, V9, V9
+	FMOVQ 16(R10), F10
+	WORD $0x4f30554a // SHL $16, V10, V10
+	FMOVQ 32(R10), F11
+	WORD $0x4f30556b // SHL $16, V11, V11
+	FMOVQ 48(R10), F12
+	WORD $0x4f30558c // SHL $16, V12, V12
+	WORD $0x4e29cd04 // FMLA V4, V8, V9
+	WORD $0x4e2acd05 // FMLA V5, V8, V10
+	WORD $0x4e2bcd06 // FMLA V6, V8, V11
+	WORD $0x4e2ccd07 // FMLA V7, V8, V12
+	VLD1R (R1), [V8.S4]
+	ADD R7, R1, R1
+	FMOVQ 0(R8), F9
+	WORD $0x4e3f1d29 // AND V9, V9, V31
+	FMOVQ 16(R8), F10
+	WORD $0x4e3f1d4a // AND V10, V10, V31
+	FMOVQ 32(R8), F11
+	WORD $0x4e3f1d6b // AND V11, V11, V31
+	FMOVQ 48(R8), F12
+	WORD $0x4e3f1d8c // AND V12, V12, V31
 	ADD R13, R8, R8
 	WORD $0x4e29cd00 // FMLA V0, V8, V9
 	WORD $0x4e2acd01 // FMLA V1, V8, V10
 	WORD $0x4e2bcd02 // FMLA V2, V8, V11
 	WORD $0x4e2ccd03 // FMLA V3, V8, V12
-	FMOVD 0(R10), F9
-	WORD $0x2e613929 // SHLL $16, V9, V9
-	FMOVD 8(R10), F10
-	WORD $0x2e61394a // SHLL $16, V10, V10
-	FMOVD 16(R10), F11
-	WORD $0x2e61396b // SHLL $16, V11, V11
-	FMOVD 24(R10), F12
-	WORD $0x2e61398c // SHLL $16, V12, V12
+	FMOVQ 0(R10), F9
+	WORD $0x4e3f1d29 // AND V9, V9, V31
+	FMOVQ 16(R10), F10
+	WORD $0x4e3f1d4a // AND V10, V10, V31
+	FMOVQ 32(R10), F11
+	WORD $0x4e3f1d6b // AND V11, V11, V31
+	FMOVQ 48(R10), F12
+	WORD $0x4e3f1d8c // AND V12, V12, V31
 	ADD R13, R10, R10
 	WORD $0x4e29cd04 // FMLA V4, V8, V9
 	WORD $0x4e2acd05 // FMLA V5, V8, V10
 	WORD $0x4e2bcd06 // FMLA V6, V8, V11
 	WORD $0x4e2ccd07 // FMLA V7, V8, V12
 	SUBS $1, R0, R0
-	BNE neonTile1x2BF16_loop
-neonTile1x2BF16_store:
+	BNE neonTile1x2Pairs_loop
+neonTile1x2Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3177,18 +3225,20 @@ neonTile1x2BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile1x2BF16_group
+	BNE neonTile1x2Pairs_group
 	RET
 
-// func neonTile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x4BF16(SB), NOSPLIT, $0-112
+// func neonTile1x4Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x4Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile1x4BF16_group:
+neonTile1x4Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3199,7 +3249,7 @@ neonTile1x4BF16_group:
 	ADD R9, R11, R12
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile1x4BF16_clear
+	CBZ R9, neonTile1x4Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3216,8 +3266,8 @@ neonTile1x4BF16_group:
 	FMOVQ 208(R14), F13
 	FMOVQ 224(R14), F14
 	FMOVQ 240(R14), F15
-	B neonTile1x4BF16_ready
-neonTile1x4BF16_clear:
+	B neonTile1x4Pairs_ready
+neonTile1x4Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3234,66 +3284,116 @@ neonTile1x4BF16_clear:
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-neonTile1x4BF16_ready:
-	CBZ R0, neonTile1x4BF16_store
-neonTile1x4BF16_loop:
+neonTile1x4Pairs_ready:
+	CBZ R0, neonTile1x4Pairs_store
+neonTile1x4Pairs_loop:
 	VLD1R (R1), [V16.S4]
 	ADD R7, R1, R1
-	FMOVD 0(R8), F17
-	WORD $0x2e613a31 // SHLL $16, V17, V17
-	FMOVD 8(R8), F18
-	WORD $0x2e613a52 // SHLL $16, V18, V18
-	FMOVD 16(R8), F19
-	WORD $0x2e613a73 // SHLL $16, V19, V19
-	FMOVD 24(R8), F20
-	WORD $0x2e613a94 // SHLL $16, V20, V20
+	FMOVQ 0(R8), F17
+	WORD $0x4f305631 // SHL $16, V17, V17
+	FMOVQ 16(R8), F18
+	WORD $0x4f305652 // SHL $16, V18, V18
+	FMOVQ 32(R8), F19
+	WORD $0x4f305673 // SHL $16, V19, V19
+	FMOVQ 48(R8), F20
+	WORD $0x4f305694 // SHL $16, V20, V20
+	WORD $0x4e31ce00 // FMLA V0, V16, V17
+	WORD $0x4e32ce01 // FMLA V1, V16, V18
+	WORD $0x4e33ce02 // FMLA V2, V16, V19
+	WORD $0x4e34ce03 // FMLA V3, V16, V20
+	FMOVQ 0(R10), F17
+	WORD $0x4f305631 // SHL $16, V17, V17
+	FMOVQ 16(R10), F18
+	WORD $0x4f305652 // SHL $16, V18, V18
+	FMOVQ 32(R10), F19
+	WORD $0x4f305673 // SHL $16, V19, V19
+	FMOVQ 48(R10), F20
+	WORD $0x4f305694 // SHL $16, V20, V20
+	WORD $0x4e31ce04 // FMLA V4, V16, V17
+	WORD $0x4e32ce05 // FMLA V5, V16, V18
+	WORD $0x4e33ce06 // FMLA V6, V16, V19
+	WORD $0x4e34ce07 // FMLA V7, V16, V20
+	FMOVQ 0(R11), F17
+	WORD $0x4f305631 // SHL $16, V17, V17
+	FMOVQ 16(R11), F18
+	WORD $0x4f305652 // SHL $16, V18, V18
+	FMOVQ 32(R11), F19
+	WORD $0x4f305673 // SHL $16, V19, V19
+	FMOVQ 48(R11), F20
+	WORD $0x4f305694 // SHL $16, V20, V20
+	WORD $0x4e31ce08 // FMLA V8, V16, V17
+	WORD $0x4e32ce09 // FMLA V9, V16, V18
+	WORD $0x4e33ce0a // FMLA V10, V16, V19
+	WORD $0x4e34ce0b // FMLA V11, V16, V20
+	FMOVQ 0(R12), F17
+	WORD $0x4f305631 // SHL $16, V17, V17
+	FMOVQ 16(R12), F18
+	WORD $0x4f305652 // SHL $16, V18, V18
+	FMOVQ 32(R12), F19
+	WORD $0x4f305673 // SHL $16, V19, V19
+	FMOVQ 48(R12), F20
+	WORD $0x4f305694 // SHL $16, V20, V20
+	WORD $0x4e31ce0c // FMLA V12, V16, V17
+	WORD $0x4e32ce0d // FMLA V13, V16, V18
+	WORD $0x4e33ce0e // FMLA V14, V16, V19
+	WORD $0x4e34ce0f // FMLA V15, V16, V20
+	VLD1R (R1), [V16.S4]
+	ADD R7, R1, R1
+	FMOVQ 0(R8), F17
+	WORD $0x4e3f1e31 // AND V17, V17, V31
+	FMOVQ 16(R8), F18
+	WORD $0x4e3f1e52 // AND V18, V18, V31
+	FMOVQ 32(R8), F19
+	WORD $0x4e3f1e73 // AND V19, V19, V31
+	FMOVQ 48(R8), F20
+	WORD $0x4e3f1e94 // AND V20, V20, V31
 	ADD R13, R8, R8
 	WORD $0x4e31ce00 // FMLA V0, V16, V17
 	WORD $0x4e32ce01 // FMLA V1, V16, V18
 	WORD $0x4e33ce02 // FMLA V2, V16, V19
 	WORD $0x4e34ce03 // FMLA V3, V16, V20
-	FMOVD 0(R10), F17
-	WORD $0x2e613a31 // SHLL $16, V17, V17
-	FMOVD 8(R10), F18
-	WORD $0x2e613a52 // SHLL $16, V18, V18
-	FMOVD 16(R10), F19
-	WORD $0x2e613a73 // SHLL $16, V19, V19
-	FMOVD 24(R10), F20
-	WORD $0x2e613a94 // SHLL $16, V20, V20
+	FMOVQ 0(R10), F17
+	WORD $0x4e3f1e31 // AND V17, V17, V31
+	FMOVQ 16(R10), F18
+	WORD $0x4e3f1e52 // AND V18, V18, V31
+	FMOVQ 32(R10), F19
+	WORD $0x4e3f1e73 // AND V19, V19, V31
+	FMOVQ 48(R10), F20
+	WORD $0x4e3f1e94 // AND V20, V20, V31
 	ADD R13, R10, R10
 	WORD $0x4e31ce04 // FMLA V4, V16, V17
 	WORD $0x4e32ce05 // FMLA V5, V16, V18
 	WORD $0x4e33ce06 // FMLA V6, V16, V19
 	WORD $0x4e34ce07 // FMLA V7, V16, V20
-	FMOVD 0(R11), F17
-	WORD $0x2e613a31 // SHLL $16, V17, V17
-	FMOVD 8(R11), F18
-	WORD $0x2e613a52 // SHLL $16, V18, V18
-	FMOVD 16(R11), F19
-	WORD $0x2e613a73 // SHLL $16, V19, V19
-	FMOVD 24(R11), F20
-	WORD $0x2e613a94 // SHLL $16, V20, V20
+	FMOVQ 0(R11), F17
+	WORD $0x4e3f1e31 // AND V17, V17, V31
+	FMOVQ 16(R11), F18
+	WORD $0x4e3f1e52 // AND V18, V18, V31
+	FMOVQ 32(R11), F19
+	WORD $0x4e3f1e73 // AND V19, V19, V31
+	FMOVQ 48(R11), F20
+	WORD $0x4e3f1e94 // AND V20, V20, V31
 	ADD R13, R11, R11
 	WORD $0x4e31ce08 // FMLA V8, V16, V17
 	WORD $0x4e32ce09 // FMLA V9, V16, V18
 	WORD $0x4e33ce0a // FMLA V10, V16, V19
 	WORD $0x4e34ce0b // FMLA V11, V16, V20
-	FMOVD 0(R12), F17
-	WORD $0x2e613a31 // SHLL $16, V17, V17
-	FMOVD 8(R12), F18
-	WORD $0x2e613a52 // SHLL $16, V18, V18
-	FMOVD 16(R12), F19
-	WORD $0x2e613a73 // SHLL $16, V19, V19
-	FMOVD 24(R12), F20
-	WORD $0x2e613a94 // SHLL $16, V20, V20
+	FMOVQ 0(R12), F17
+	WORD $0x4e3f1e31 // AND V17, V17, V31
+	FMOVQ 16(R12), F18
+	WORD $0x4e3f1e52 // AND V18, V18, V31
+	FMOVQ 32(R12), F19
+	WORD $0x4e3f1e73 // AND V19, V19, V31
+	FMOVQ 48(R12), F20
+	WORD $0x4e3f1e94 // AND V20, V20, V31
 	ADD R13, R12, R12
 	WORD $0x4e31ce0c // FMLA V12, V16, V17
 	WORD $0x4e32ce0d // FMLA V13, V16, V18
 	WORD $0x4e33ce0e // FMLA V14, V16, V19
 	WORD $0x4e34ce0f // FMLA V15, V16, V20
 	SUBS $1, R0, R0
-	BNE neonTile1x4BF16_loop
-neonTile1x4BF16_store:
+	BNE neonTile1x4Pairs_loop
+neonTile1x4Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3315,18 +3415,20 @@ neonTile1x4BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile1x4BF16_group
+	BNE neonTile1x4Pairs_group
 	RET
 
-// func neonTile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x1BF16(SB), NOSPLIT, $0-112
+// func neonTile2x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x1Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile2x1BF16_group:
+neonTile2x1Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3335,7 +3437,7 @@ neonTile2x1BF16_group:
 	MOVD bps+64(FP), R9
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile2x1BF16_clear
+	CBZ R9, neonTile2x1Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3345,8 +3447,8 @@ neonTile2x1BF16_group:
 	FMOVQ 16(R14), F5
 	FMOVQ 32(R14), F6
 	FMOVQ 48(R14), F7
-	B neonTile2x1BF16_ready
-neonTile2x1BF16_clear:
+	B neonTile2x1Pairs_ready
+neonTile2x1Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3355,21 +3457,41 @@ neonTile2x1BF16_clear:
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
-neonTile2x1BF16_ready:
-	CBZ R0, neonTile2x1BF16_store
-neonTile2x1BF16_loop:
+neonTile2x1Pairs_ready:
+	CBZ R0, neonTile2x1Pairs_store
+neonTile2x1Pairs_loop:
 	VLD1R (R1), [V8.S4]
 	ADD R7, R1, R1
 	VLD1R (R2), [V9.S4]
 	ADD R7, R2, R2
-	FMOVD 0(R8), F10
-	WORD $0x2e61394a // SHLL $16, V10, V10
-	FMOVD 8(R8), F11
-	WORD $0x2e61396b // SHLL $16, V11, V11
-	FMOVD 16(R8), F12
-	WORD $0x2e61398c // SHLL $16, V12, V12
-	FMOVD 24(R8), F13
-	WORD $0x2e6139ad // SHLL $16, V13, V13
+	FMOVQ 0(R8), F10
+	WORD $0x4f30554a // SHL $16, V10, V10
+	FMOVQ 16(R8), F11
+	WORD $0x4f30556b // SHL $16, V11, V11
+	FMOVQ 32(R8), F12
+	WORD $0x4f30558c // SHL $16, V12, V12
+	FMOVQ 48(R8), F13
+	WORD $0x4f3055ad // SHL $16, V13, V13
+	WORD $0x4e2acd00 // FMLA V0, V8, V10
+	WORD $0x4e2acd24 // FMLA V4, V9, V10
+	WORD $0x4e2bcd01 // FMLA V1, V8, V11
+	WORD $0x4e2bcd25 // FMLA V5, V9, V11
+	WORD $0x4e2ccd02 // FMLA V2, V8, V12
+	WORD $0x4e2ccd26 // FMLA V6, V9, V12
+	WORD $0x4e2dcd03 // FMLA V3, V8, V13
+	WORD $0x4e2dcd27 // FMLA V7, V9, V13
+	VLD1R (R1), [V8.S4]
+	ADD R7, R1, R1
+	VLD1R (R2), [V9.S4]
+	ADD R7, R2, R2
+	FMOVQ 0(R8), F10
+	WORD $0x4e3f1d4a // AND V10, V10, V31
+	FMOVQ 16(R8), F11
+	WORD $0x4e3f1d6b // AND V11, V11, V31
+	FMOVQ 32(R8), F12
+	WORD $0x4e3f1d8c // AND V12, V12, V31
+	FMOVQ 48(R8), F13
+	WORD $0x4e3f1dad // AND V13, V13, V31
 	ADD R13, R8, R8
 	WORD $0x4e2acd00 // FMLA V0, V8, V10
 	WORD $0x4e2acd24 // FMLA V4, V9, V10
@@ -3380,8 +3502,8 @@ neonTile2x1BF16_loop:
 	WORD $0x4e2dcd03 // FMLA V3, V8, V13
 	WORD $0x4e2dcd27 // FMLA V7, V9, V13
 	SUBS $1, R0, R0
-	BNE neonTile2x1BF16_loop
-neonTile2x1BF16_store:
+	BNE neonTile2x1Pairs_loop
+neonTile2x1Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3396,18 +3518,20 @@ neonTile2x1BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile2x1BF16_group
+	BNE neonTile2x1Pairs_group
 	RET
 
-// func neonTile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x2BF16(SB), NOSPLIT, $0-112
+// func neonTile2x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x2Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile2x2BF16_group:
+neonTile2x2Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3417,7 +3541,7 @@ neonTile2x2BF16_group:
 	ADD R9, R8, R10
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile2x2BF16_clear
+	CBZ R9, neonTile2x2Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3435,8 +3559,8 @@ neonTile2x2BF16_group:
 	FMOVQ 80(R14), F13
 	FMOVQ 96(R14), F14
 	FMOVQ 112(R14), F15
-	B neonTile2x2BF16_ready
-neonTile2x2BF16_clear:
+	B neonTile2x2Pairs_ready
+neonTile2x2Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3453,21 +3577,57 @@ neonTile2x2BF16_clear:
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-neonTile2x2BF16_ready:
-	CBZ R0, neonTile2x2BF16_store
-neonTile2x2BF16_loop:
+neonTile2x2Pairs_ready:
+	CBZ R0, neonTile2x2Pairs_store
+neonTile2x2Pairs_loop:
 	VLD1R (R1), [V16.S4]
 	ADD R7, R1, R1
 	VLD1R (R2), [V17.S4]
 	ADD R7, R2, R2
-	FMOVD 0(R8), F18
-	WORD $0x2e613a52 // SHLL $16, V18, V18
-	FMOVD 8(R8), F19
-	WORD $0x2e613a73 // SHLL $16, V19, V19
-	FMOVD 16(R8), F20
-	WORD $0x2e613a94 // SHLL $16, V20, V20
-	FMOVD 24(R8), F21
-	WORD $0x2e613ab5 // SHLL $16, V21, V21
+	FMOVQ 0(R8), F18
+	WORD $0x4f305652 // SHL $16, V18, V18
+	FMOVQ 16(R8), F19
+	WORD $0x4f305673 // SHL $16, V19, V19
+	FMOVQ 32(R8), F20
+	WORD $0x4f305694 // SHL $16, V20, V20
+	FMOVQ 48(R8), F21
+	WORD $0x4f3056b5 // SHL $16, V21, V21
+	WORD $0x4e32ce00 // FMLA V0, V16, V18
+	WORD $0x4e32ce28 // FMLA V8, V17, V18
+	WORD $0x4e33ce01 // FMLA V1, V16, V19
+	WORD $0x4e33ce29 // FMLA V9, V17, V19
+	WORD $0x4e34ce02 // FMLA V2, V16, V20
+	WORD $0x4e34ce2a // FMLA V10, V17, V20
+	WORD $0x4e35ce03 // FMLA V3, V16, V21
+	WORD $0x4e35ce2b // FMLA V11, V17, V21
+	FMOVQ 0(R10), F18
+	WORD $0x4f305652 // SHL $16, V18, V18
+	FMOVQ 16(R10), F19
+	WORD $0x4f305673 // SHL $16, V19, V19
+	FMOVQ 32(R10), F20
+	WORD $0x4f305694 // SHL $16, V20, V20
+	FMOVQ 48(R10), F21
+	WORD $0x4f3056b5 // SHL $16, V21, V21
+	WORD $0x4e32ce04 // FMLA V4, V16, V18
+	WORD $0x4e32ce2c // FMLA V12, V17, V18
+	WORD $0x4e33ce05 // FMLA V5, V16, V19
+	WORD $0x4e33ce2d // FMLA V13, V17, V19
+	WORD $0x4e34ce06 // FMLA V6, V16, V20
+	WORD $0x4e34ce2e // FMLA V14, V17, V20
+	WORD $0x4e35ce07 // FMLA V7, V16, V21
+	WORD $0x4e35ce2f // FMLA V15, V17, V21
+	VLD1R (R1), [V16.S4]
+	ADD R7, R1, R1
+	VLD1R (R2), [V17.S4]
+	ADD R7, R2, R2
+	FMOVQ 0(R8), F18
+	WORD $0x4e3f1e52 // AND V18, V18, V31
+	FMOVQ 16(R8), F19
+	WORD $0x4e3f1e73 // AND V19, V19, V31
+	FMOVQ 32(R8), F20
+	WORD $0x4e3f1e94 // AND V20, V20, V31
+	FMOVQ 48(R8), F21
+	WORD $0x4e3f1eb5 // AND V21, V21, V31
 	ADD R13, R8, R8
 	WORD $0x4e32ce00 // FMLA V0, V16, V18
 	WORD $0x4e32ce28 // FMLA V8, V17, V18
@@ -3477,14 +3637,14 @@ neonTile2x2BF16_loop:
 	WORD $0x4e34ce2a // FMLA V10, V17, V20
 	WORD $0x4e35ce03 // FMLA V3, V16, V21
 	WORD $0x4e35ce2b // FMLA V11, V17, V21
-	FMOVD 0(R10), F18
-	WORD $0x2e613a52 // SHLL $16, V18, V18
-	FMOVD 8(R10), F19
-	WORD $0x2e613a73 // SHLL $16, V19, V19
-	FMOVD 16(R10), F20
-	WORD $0x2e613a94 // SHLL $16, V20, V20
-	FMOVD 24(R10), F21
-	WORD $0x2e613ab5 // SHLL $16, V21, V21
+	FMOVQ 0(R10), F18
+	WORD $0x4e3f1e52 // AND V18, V18, V31
+	FMOVQ 16(R10), F19
+	WORD $0x4e3f1e73 // AND V19, V19, V31
+	FMOVQ 32(R10), F20
+	WORD $0x4e3f1e94 // AND V20, V20, V31
+	FMOVQ 48(R10), F21
+	WORD $0x4e3f1eb5 // AND V21, V21, V31
 	ADD R13, R10, R10
 	WORD $0x4e32ce04 // FMLA V4, V16, V18
 	WORD $0x4e32ce2c // FMLA V12, V17, V18
@@ -3495,8 +3655,8 @@ neonTile2x2BF16_loop:
 	WORD $0x4e35ce07 // FMLA V7, V16, V21
 	WORD $0x4e35ce2f // FMLA V15, V17, V21
 	SUBS $1, R0, R0
-	BNE neonTile2x2BF16_loop
-neonTile2x2BF16_store:
+	BNE neonTile2x2Pairs_loop
+neonTile2x2Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3519,18 +3679,20 @@ neonTile2x2BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile2x2BF16_group
+	BNE neonTile2x2Pairs_group
 	RET
 
-// func neonTile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x1BF16(SB), NOSPLIT, $0-112
+// func neonTile3x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x1Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile3x1BF16_group:
+neonTile3x1Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3540,7 +3702,7 @@ neonTile3x1BF16_group:
 	MOVD bps+64(FP), R9
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile3x1BF16_clear
+	CBZ R9, neonTile3x1Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3555,8 +3717,8 @@ neonTile3x1BF16_group:
 	FMOVQ 16(R14), F9
 	FMOVQ 32(R14), F10
 	FMOVQ 48(R14), F11
-	B neonTile3x1BF16_ready
-neonTile3x1BF16_clear:
+	B neonTile3x1Pairs_ready
+neonTile3x1Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3569,23 +3731,49 @@ neonTile3x1BF16_clear:
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
-neonTile3x1BF16_ready:
-	CBZ R0, neonTile3x1BF16_store
-neonTile3x1BF16_loop:
+neonTile3x1Pairs_ready:
+	CBZ R0, neonTile3x1Pairs_store
+neonTile3x1Pairs_loop:
 	VLD1R (R1), [V12.S4]
 	ADD R7, R1, R1
 	VLD1R (R2), [V13.S4]
 	ADD R7, R2, R2
 	VLD1R (R3), [V14.S4]
 	ADD R7, R3, R3
-	FMOVD 0(R8), F15
-	WORD $0x2e6139ef // SHLL $16, V15, V15
-	FMOVD 8(R8), F16
-	WORD $0x2e613a10 // SHLL $16, V16, V16
-	FMOVD 16(R8), F17
-	WORD $0x2e613a31 // SHLL $16, V17, V17
-	FMOVD 24(R8), F18
-	WORD $0x2e613a52 // SHLL $16, V18, V18
+	FMOVQ 0(R8), F15
+	WORD $0x4f3055ef // SHL $16, V15, V15
+	FMOVQ 16(R8), F16
+	WORD $0x4f305610 // SHL $16, V16, V16
+	FMOVQ 32(R8), F17
+	WORD $0x4f305631 // SHL $16, V17, V17
+	FMOVQ 48(R8), F18
+	WORD $0x4f305652 // SHL $16, V18, V18
+	WORD $0x4e2fcd80 // FMLA V0, V12, V15
+	WORD $0x4e2fcda4 // FMLA V4, V13, V15
+	WORD $0x4e2fcdc8 // FMLA V8, V14, V15
+	WORD $0x4e30cd81 // FMLA V1, V12, V16
+	WORD $0x4e30cda5 // FMLA V5, V13, V16
+	WORD $0x4e30cdc9 // FMLA V9, V14, V16
+	WORD $0x4e31cd82 // FMLA V2, V12, V17
+	WORD $0x4e31cda6 // FMLA V6, V13, V17
+	WORD $0x4e31cdca // FMLA V10, V14, V17
+	WORD $0x4e32cd83 // FMLA V3, V12, V18
+	WORD $0x4e32cda7 // FMLA V7, V13, V18
+	WORD $0x4e32cdcb // FMLA V11, V14, V18
+	VLD1R (R1), [V12.S4]
+	ADD R7, R1, R1
+	VLD1R (R2), [V13.S4]
+	ADD R7, R2, R2
+	VLD1R (R3), [V14.S4]
+	ADD R7, R3, R3
+	FMOVQ 0(R8), F15
+	WORD $0x4e3f1def // AND V15, V15, V31
+	FMOVQ 16(R8), F16
+	WORD $0x4e3f1e10 // AND V16, V16, V31
+	FMOVQ 32(R8), F17
+	WORD $0x4e3f1e31 // AND V17, V17, V31
+	FMOVQ 48(R8), F18
+	WORD $0x4e3f1e52 // AND V18, V18, V31
 	ADD R13, R8, R8
 	WORD $0x4e2fcd80 // FMLA V0, V12, V15
 	WORD $0x4e2fcda4 // FMLA V4, V13, V15
@@ -3600,8 +3788,8 @@ neonTile3x1BF16_loop:
 	WORD $0x4e32cda7 // FMLA V7, V13, V18
 	WORD $0x4e32cdcb // FMLA V11, V14, V18
 	SUBS $1, R0, R0
-	BNE neonTile3x1BF16_loop
-neonTile3x1BF16_store:
+	BNE neonTile3x1Pairs_loop
+neonTile3x1Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3621,18 +3809,20 @@ neonTile3x1BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile3x1BF16_group
+	BNE neonTile3x1Pairs_group
 	RET
 
-// func neonTile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x2BF16(SB), NOSPLIT, $0-112
+// func neonTile3x2Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x2Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile3x2BF16_group:
+neonTile3x2Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3643,7 +3833,7 @@ neonTile3x2BF16_group:
 	ADD R9, R8, R10
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile3x2BF16_clear
+	CBZ R9, neonTile3x2Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3670,8 +3860,8 @@ neonTile3x2BF16_group:
 	FMOVQ 80(R14), F21
 	FMOVQ 96(R14), F22
 	FMOVQ 112(R14), F23
-	B neonTile3x2BF16_ready
-neonTile3x2BF16_clear:
+	B neonTile3x2Pairs_ready
+neonTile3x2Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3696,23 +3886,69 @@ neonTile3x2BF16_clear:
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-neonTile3x2BF16_ready:
-	CBZ R0, neonTile3x2BF16_store
-neonTile3x2BF16_loop:
+neonTile3x2Pairs_ready:
+	CBZ R0, neonTile3x2Pairs_store
+neonTile3x2Pairs_loop:
 	VLD1R (R1), [V24.S4]
 	ADD R7, R1, R1
 	VLD1R (R2), [V25.S4]
 	ADD R7, R2, R2
 	VLD1R (R3), [V26.S4]
 	ADD R7, R3, R3
-	FMOVD 0(R8), F27
-	WORD $0x2e613b7b // SHLL $16, V27, V27
-	FMOVD 8(R8), F28
-	WORD $0x2e613b9c // SHLL $16, V28, V28
-	FMOVD 16(R8), F29
-	WORD $0x2e613bbd // SHLL $16, V29, V29
-	FMOVD 24(R8), F30
-	WORD $0x2e613bde // SHLL $16, V30, V30
+	FMOVQ 0(R8), F27
+	WORD $0x4f30577b // SHL $16, V27, V27
+	FMOVQ 16(R8), F28
+	WORD $0x4f30579c // SHL $16, V28, V28
+	FMOVQ 32(R8), F29
+	WORD $0x4f3057bd // SHL $16, V29, V29
+	FMOVQ 48(R8), F30
+	WORD $0x4f3057de // SHL $16, V30, V30
+	WORD $0x4e3bcf00 // FMLA V0, V24, V27
+	WORD $0x4e3bcf28 // FMLA V8, V25, V27
+	WORD $0x4e3bcf50 // FMLA V16, V26, V27
+	WORD $0x4e3ccf01 // FMLA V1, V24, V28
+	WORD $0x4e3ccf29 // FMLA V9, V25, V28
+	WORD $0x4e3ccf51 // FMLA V17, V26, V28
+	WORD $0x4e3dcf02 // FMLA V2, V24, V29
+	WORD $0x4e3dcf2a // FMLA V10, V25, V29
+	WORD $0x4e3dcf52 // FMLA V18, V26, V29
+	WORD $0x4e3ecf03 // FMLA V3, V24, V30
+	WORD $0x4e3ecf2b // FMLA V11, V25, V30
+	WORD $0x4e3ecf53 // FMLA V19, V26, V30
+	FMOVQ 0(R10), F27
+	WORD $0x4f30577b // SHL $16, V27, V27
+	FMOVQ 16(R10), F28
+	WORD $0x4f30579c // SHL $16, V28, V28
+	FMOVQ 32(R10), F29
+	WORD $0x4f3057bd // SHL $16, V29, V29
+	FMOVQ 48(R10), F30
+	WORD $0x4f3057de // SHL $16, V30, V30
+	WORD $0x4e3bcf04 // FMLA V4, V24, V27
+	WORD $0x4e3bcf2c // FMLA V12, V25, V27
+	WORD $0x4e3bcf54 // FMLA V20, V26, V27
+	WORD $0x4e3ccf05 // FMLA V5, V24, V28
+	WORD $0x4e3ccf2d // FMLA V13, V25, V28
+	WORD $0x4e3ccf55 // FMLA V21, V26, V28
+	WORD $0x4e3dcf06 // FMLA V6, V24, V29
+	WORD $0x4e3dcf2e // FMLA V14, V25, V29
+	WORD $0x4e3dcf56 // FMLA V22, V26, V29
+	WORD $0x4e3ecf07 // FMLA V7, V24, V30
+	WORD $0x4e3ecf2f // FMLA V15, V25, V30
+	WORD $0x4e3ecf57 // FMLA V23, V26, V30
+	VLD1R (R1), [V24.S4]
+	ADD R7, R1, R1
+	VLD1R (R2), [V25.S4]
+	ADD R7, R2, R2
+	VLD1R (R3), [V26.S4]
+	ADD R7, R3, R3
+	FMOVQ 0(R8), F27
+	WORD $0x4e3f1f7b // AND V27, V27, V31
+	FMOVQ 16(R8), F28
+	WORD $0x4e3f1f9c // AND V28, V28, V31
+	FMOVQ 32(R8), F29
+	WORD $0x4e3f1fbd // AND V29, V29, V31
+	FMOVQ 48(R8), F30
+	WORD $0x4e3f1fde // AND V30, V30, V31
 	ADD R13, R8, R8
 	WORD $0x4e3bcf00 // FMLA V0, V24, V27
 	WORD $0x4e3bcf28 // FMLA V8, V25, V27
@@ -3726,14 +3962,14 @@ neonTile3x2BF16_loop:
 	WORD $0x4e3ecf03 // FMLA V3, V24, V30
 	WORD $0x4e3ecf2b // FMLA V11, V25, V30
 	WORD $0x4e3ecf53 // FMLA V19, V26, V30
-	FMOVD 0(R10), F27
-	WORD $0x2e613b7b // SHLL $16, V27, V27
-	FMOVD 8(R10), F28
-	WORD $0x2e613b9c // SHLL $16, V28, V28
-	FMOVD 16(R10), F29
-	WORD $0x2e613bbd // SHLL $16, V29, V29
-	FMOVD 24(R10), F30
-	WORD $0x2e613bde // SHLL $16, V30, V30
+	FMOVQ 0(R10), F27
+	WORD $0x4e3f1f7b // AND V27, V27, V31
+	FMOVQ 16(R10), F28
+	WORD $0x4e3f1f9c // AND V28, V28, V31
+	FMOVQ 32(R10), F29
+	WORD $0x4e3f1fbd // AND V29, V29, V31
+	FMOVQ 48(R10), F30
+	WORD $0x4e3f1fde // AND V30, V30, V31
 	ADD R13, R10, R10
 	WORD $0x4e3bcf04 // FMLA V4, V24, V27
 	WORD $0x4e3bcf2c // FMLA V12, V25, V27
@@ -3748,8 +3984,8 @@ neonTile3x2BF16_loop:
 	WORD $0x4e3ecf2f // FMLA V15, V25, V30
 	WORD $0x4e3ecf57 // FMLA V23, V26, V30
 	SUBS $1, R0, R0
-	BNE neonTile3x2BF16_loop
-neonTile3x2BF16_store:
+	BNE neonTile3x2Pairs_loop
+neonTile3x2Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3781,18 +4017,20 @@ neonTile3x2BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile3x2BF16_group
+	BNE neonTile3x2Pairs_group
 	RET
 
-// func neonTile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile4x1BF16(SB), NOSPLIT, $0-112
+// func neonTile4x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile4x1Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile4x1BF16_group:
+neonTile4x1Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3803,7 +4041,7 @@ neonTile4x1BF16_group:
 	MOVD bps+64(FP), R9
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile4x1BF16_clear
+	CBZ R9, neonTile4x1Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3823,8 +4061,8 @@ neonTile4x1BF16_group:
 	FMOVQ 16(R14), F13
 	FMOVQ 32(R14), F14
 	FMOVQ 48(R14), F15
-	B neonTile4x1BF16_ready
-neonTile4x1BF16_clear:
+	B neonTile4x1Pairs_ready
+neonTile4x1Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3841,9 +4079,9 @@ neonTile4x1BF16_clear:
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-neonTile4x1BF16_ready:
-	CBZ R0, neonTile4x1BF16_store
-neonTile4x1BF16_loop:
+neonTile4x1Pairs_ready:
+	CBZ R0, neonTile4x1Pairs_store
+neonTile4x1Pairs_loop:
 	VLD1R (R1), [V16.S4]
 	ADD R7, R1, R1
 	VLD1R (R2), [V17.S4]
@@ -3852,14 +4090,46 @@ neonTile4x1BF16_loop:
 	ADD R7, R3, R3
 	VLD1R (R4), [V19.S4]
 	ADD R7, R4, R4
-	FMOVD 0(R8), F20
-	WORD $0x2e613a94 // SHLL $16, V20, V20
-	FMOVD 8(R8), F21
-	WORD $0x2e613ab5 // SHLL $16, V21, V21
-	FMOVD 16(R8), F22
-	WORD $0x2e613ad6 // SHLL $16, V22, V22
-	FMOVD 24(R8), F23
-	WORD $0x2e613af7 // SHLL $16, V23, V23
+	FMOVQ 0(R8), F20
+	WORD $0x4f305694 // SHL $16, V20, V20
+	FMOVQ 16(R8), F21
+	WORD $0x4f3056b5 // SHL $16, V21, V21
+	FMOVQ 32(R8), F22
+	WORD $0x4f3056d6 // SHL $16, V22, V22
+	FMOVQ 48(R8), F23
+	WORD $0x4f3056f7 // SHL $16, V23, V23
+	WORD $0x4e34ce00 // FMLA V0, V16, V20
+	WORD $0x4e34ce24 // FMLA V4, V17, V20
+	WORD $0x4e34ce48 // FMLA V8, V18, V20
+	WORD $0x4e34ce6c // FMLA V12, V19, V20
+	WORD $0x4e35ce01 // FMLA V1, V16, V21
+	WORD $0x4e35ce25 // FMLA V5, V17, V21
+	WORD $0x4e35ce49 // FMLA V9, V18, V21
+	WORD $0x4e35ce6d // FMLA V13, V19, V21
+	WORD $0x4e36ce02 // FMLA V2, V16, V22
+	WORD $0x4e36ce26 // FMLA V6, V17, V22
+	WORD $0x4e36ce4a // FMLA V10, V18, V22
+	WORD $0x4e36ce6e // FMLA V14, V19, V22
+	WORD $0x4e37ce03 // FMLA V3, V16, V23
+	WORD $0x4e37ce27 // FMLA V7, V17, V23
+	WORD $0x4e37ce4b // FMLA V11, V18, V23
+	WORD $0x4e37ce6f // FMLA V15, V19, V23
+	VLD1R (R1), [V16.S4]
+	ADD R7, R1, R1
+	VLD1R (R2), [V17.S4]
+	ADD R7, R2, R2
+	VLD1R (R3), [V18.S4]
+	ADD R7, R3, R3
+	VLD1R (R4), [V19.S4]
+	ADD R7, R4, R4
+	FMOVQ 0(R8), F20
+	WORD $0x4e3f1e94 // AND V20, V20, V31
+	FMOVQ 16(R8), F21
+	WORD $0x4e3f1eb5 // AND V21, V21, V31
+	FMOVQ 32(R8), F22
+	WORD $0x4e3f1ed6 // AND V22, V22, V31
+	FMOVQ 48(R8), F23
+	WORD $0x4e3f1ef7 // AND V23, V23, V31
 	ADD R13, R8, R8
 	WORD $0x4e34ce00 // FMLA V0, V16, V20
 	WORD $0x4e34ce24 // FMLA V4, V17, V20
@@ -3878,8 +4148,8 @@ neonTile4x1BF16_loop:
 	WORD $0x4e37ce4b // FMLA V11, V18, V23
 	WORD $0x4e37ce6f // FMLA V15, V19, V23
 	SUBS $1, R0, R0
-	BNE neonTile4x1BF16_loop
-neonTile4x1BF16_store:
+	BNE neonTile4x1Pairs_loop
+neonTile4x1Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -3904,18 +4174,20 @@ neonTile4x1BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile4x1BF16_group
+	BNE neonTile4x1Pairs_group
 	RET
 
-// func neonTile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile5x1BF16(SB), NOSPLIT, $0-112
+// func neonTile5x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile5x1Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile5x1BF16_group:
+neonTile5x1Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -3927,7 +4199,7 @@ neonTile5x1BF16_group:
 	MOVD bps+64(FP), R9
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile5x1BF16_clear
+	CBZ R9, neonTile5x1Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -3952,8 +4224,8 @@ neonTile5x1BF16_group:
 	FMOVQ 16(R14), F17
 	FMOVQ 32(R14), F18
 	FMOVQ 48(R14), F19
-	B neonTile5x1BF16_ready
-neonTile5x1BF16_clear:
+	B neonTile5x1Pairs_ready
+neonTile5x1Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3974,9 +4246,9 @@ neonTile5x1BF16_clear:
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-neonTile5x1BF16_ready:
-	CBZ R0, neonTile5x1BF16_store
-neonTile5x1BF16_loop:
+neonTile5x1Pairs_ready:
+	CBZ R0, neonTile5x1Pairs_store
+neonTile5x1Pairs_loop:
 	VLD1R (R1), [V20.S4]
 	ADD R7, R1, R1
 	VLD1R (R2), [V21.S4]
@@ -3987,14 +4259,52 @@ neonTile5x1BF16_loop:
 	ADD R7, R4, R4
 	VLD1R (R5), [V24.S4]
 	ADD R7, R5, R5
-	FMOVD 0(R8), F25
-	WORD $0x2e613b39 // SHLL $16, V25, V25
-	FMOVD 8(R8), F26
-	WORD $0x2e613b5a // SHLL $16, V26, V26
-	FMOVD 16(R8), F27
-	WORD $0x2e613b7b // SHLL $16, V27, V27
-	FMOVD 24(R8), F28
-	WORD $0x2e613b9c // SHLL $16, V28, V28
+	FMOVQ 0(R8), F25
+	WORD $0x4f305739 // SHL $16, V25, V25
+	FMOVQ 16(R8), F26
+	WORD $0x4f30575a // SHL $16, V26, V26
+	FMOVQ 32(R8), F27
+	WORD $0x4f30577b // SHL $16, V27, V27
+	FMOVQ 48(R8), F28
+	WORD $0x4f30579c // SHL $16, V28, V28
+	WORD $0x4e39ce80 // FMLA V0, V20, V25
+	WORD $0x4e39cea4 // FMLA V4, V21, V25
+	WORD $0x4e39cec8 // FMLA V8, V22, V25
+	WORD $0x4e39ceec // FMLA V12, V23, V25
+	WORD $0x4e39cf10 // FMLA V16, V24, V25
+	WORD $0x4e3ace81 // FMLA V1, V20, V26
+	WORD $0x4e3acea5 // FMLA V5, V21, V26
+	WORD $0x4e3acec9 // FMLA V9, V22, V26
+	WORD $0x4e3aceed // FMLA V13, V23, V26
+	WORD $0x4e3acf11 // FMLA V17, V24, V26
+	WORD $0x4e3bce82 // FMLA V2, V20, V27
+	WORD $0x4e3bcea6 // FMLA V6, V21, V27
+	WORD $0x4e3bceca // FMLA V10, V22, V27
+	WORD $0x4e3bceee // FMLA V14, V23, V27
+	WORD $0x4e3bcf12 // FMLA V18, V24, V27
+	WORD $0x4e3cce83 // FMLA V3, V20, V28
+	WORD $0x4e3ccea7 // FMLA V7, V21, V28
+	WORD $0x4e3ccecb // FMLA V11, V22, V28
+	WORD $0x4e3cceef // FMLA V15, V23, V28
+	WORD $0x4e3ccf13 // FMLA V19, V24, V28
+	VLD1R (R1), [V20.S4]
+	ADD R7, R1, R1
+	VLD1R (R2), [V21.S4]
+	ADD R7, R2, R2
+	VLD1R (R3), [V22.S4]
+	ADD R7, R3, R3
+	VLD1R (R4), [V23.S4]
+	ADD R7, R4, R4
+	VLD1R (R5), [V24.S4]
+	ADD R7, R5, R5
+	FMOVQ 0(R8), F25
+	WORD $0x4e3f1f39 // AND V25, V25, V31
+	FMOVQ 16(R8), F26
+	WORD $0x4e3f1f5a // AND V26, V26, V31
+	FMOVQ 32(R8), F27
+	WORD $0x4e3f1f7b // AND V27, V27, V31
+	FMOVQ 48(R8), F28
+	WORD $0x4e3f1f9c // AND V28, V28, V31
 	ADD R13, R8, R8
 	WORD $0x4e39ce80 // FMLA V0, V20, V25
 	WORD $0x4e39cea4 // FMLA V4, V21, V25
@@ -4017,8 +4327,8 @@ neonTile5x1BF16_loop:
 	WORD $0x4e3cceef // FMLA V15, V23, V28
 	WORD $0x4e3ccf13 // FMLA V19, V24, V28
 	SUBS $1, R0, R0
-	BNE neonTile5x1BF16_loop
-neonTile5x1BF16_store:
+	BNE neonTile5x1Pairs_loop
+neonTile5x1Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -4048,18 +4358,20 @@ neonTile5x1BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile5x1BF16_group
+	BNE neonTile5x1Pairs_group
 	RET
 
-// func neonTile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile6x1BF16(SB), NOSPLIT, $0-112
+// func neonTile6x1Pairs(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile6x1Pairs(SB), NOSPLIT, $0-112
+	MOVD $neon_upper<>(SB), R9
+	FMOVQ (R9), F31
 	MOVD groups+0(FP), R19
 	MOVD a+16(FP), R20
 	MOVD c+88(FP), R21
 	MOVD aks+32(FP), R7
 	MOVD bks+56(FP), R13
 	MOVD ldc+96(FP), R15
-neonTile6x1BF16_group:
+neonTile6x1Pairs_group:
 	MOVD kc+8(FP), R0
 	MOVD R20, R1
 	MOVD ars+24(FP), R9
@@ -4072,7 +4384,7 @@ neonTile6x1BF16_group:
 	MOVD bps+64(FP), R9
 	MOVD R21, R14
 	MOVD accumulate+104(FP), R9
-	CBZ R9, neonTile6x1BF16_clear
+	CBZ R9, neonTile6x1Pairs_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
 	FMOVQ 32(R14), F2
@@ -4102,8 +4414,8 @@ neonTile6x1BF16_group:
 	FMOVQ 16(R14), F21
 	FMOVQ 32(R14), F22
 	FMOVQ 48(R14), F23
-	B neonTile6x1BF16_ready
-neonTile6x1BF16_clear:
+	B neonTile6x1Pairs_ready
+neonTile6x1Pairs_clear:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -4128,17 +4440,61 @@ neonTile6x1BF16_clear:
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-neonTile6x1BF16_ready:
-	CBZ R0, neonTile6x1BF16_store
-neonTile6x1BF16_loop:
-	FMOVD 0(R8), F24
-	WORD $0x2e613b18 // SHLL $16, V24, V24
-	FMOVD 8(R8), F25
-	WORD $0x2e613b39 // SHLL $16, V25, V25
-	FMOVD 16(R8), F26
-	WORD $0x2e613b5a // SHLL $16, V26, V26
-	FMOVD 24(R8), F27
-	WORD $0x2e613b7b // SHLL $16, V27, V27
+neonTile6x1Pairs_ready:
+	CBZ R0, neonTile6x1Pairs_store
+neonTile6x1Pairs_loop:
+	FMOVQ 0(R8), F24
+	WORD $0x4f305718 // SHL $16, V24, V24
+	FMOVQ 16(R8), F25
+	WORD $0x4f305739 // SHL $16, V25, V25
+	FMOVQ 32(R8), F26
+	WORD $0x4f30575a // SHL $16, V26, V26
+	FMOVQ 48(R8), F27
+	WORD $0x4f30577b // SHL $16, V27, V27
+	VLD1R (R1), [V28.S4]
+	ADD R7, R1, R1
+	WORD $0x4e38cf80 // FMLA V0, V28, V24
+	WORD $0x4e39cf81 // FMLA V1, V28, V25
+	WORD $0x4e3acf82 // FMLA V2, V28, V26
+	WORD $0x4e3bcf83 // FMLA V3, V28, V27
+	VLD1R (R2), [V29.S4]
+	ADD R7, R2, R2
+	WORD $0x4e38cfa4 // FMLA V4, V29, V24
+	WORD $0x4e39cfa5 // FMLA V5, V29, V25
+	WORD $0x4e3acfa6 // FMLA V6, V29, V26
+	WORD $0x4e3bcfa7 // FMLA V7, V29, V27
+	VLD1R (R3), [V28.S4]
+	ADD R7, R3, R3
+	WORD $0x4e38cf88 // FMLA V8, V28, V24
+	WORD $0x4e39cf89 // FMLA V9, V28, V25
+	WORD $0x4e3acf8a // FMLA V10, V28, V26
+	WORD $0x4e3bcf8b // FMLA V11, V28, V27
+	VLD1R (R4), [V29.S4]
+	ADD R7, R4, R4
+	WORD $0x4e38cfac // FMLA V12, V29, V24
+	WORD $0x4e39cfad // FMLA V13, V29, V25
+	WORD $0x4e3acfae // FMLA V14, V29, V26
+	WORD $0x4e3bcfaf // FMLA V15, V29, V27
+	VLD1R (R5), [V28.S4]
+	ADD R7, R5, R5
+	WORD $0x4e38cf90 // FMLA V16, V28, V24
+	WORD $0x4e39cf91 // FMLA V17, V28, V25
+	WORD $0x4e3acf92 // FMLA V18, V28, V26
+	WORD $0x4e3bcf93 // FMLA V19, V28, V27
+	VLD1R (R6), [V29.S4]
+	ADD R7, R6, R6
+	WORD $0x4e38cfb4 // FMLA V20, V29, V24
+	WORD $0x4e39cfb5 // FMLA V21, V29, V25
+	WORD $0x4e3acfb6 // FMLA V22, V29, V26
+	WORD $0x4e3bcfb7 // FMLA V23, V29, V27
+	FMOVQ 0(R8), F24
+	WORD $0x4e3f1f18 // AND V24, V24, V31
+	FMOVQ 16(R8), F25
+	WORD $0x4e3f1f39 // AND V25, V25, V31
+	FMOVQ 32(R8), F26
+	WORD $0x4e3f1f5a // AND V26, V26, V31
+	FMOVQ 48(R8), F27
+	WORD $0x4e3f1f7b // AND V27, V27, V31
 	ADD R13, R8, R8
 	VLD1R (R1), [V28.S4]
 	ADD R7, R1, R1
@@ -4177,8 +4533,8 @@ neonTile6x1BF16_loop:
 	WORD $0x4e3acfb6 // FMLA V22, V29, V26
 	WORD $0x4e3bcfb7 // FMLA V23, V29, V27
 	SUBS $1, R0, R0
-	BNE neonTile6x1BF16_loop
-neonTile6x1BF16_store:
+	BNE neonTile6x1Pairs_loop
+neonTile6x1Pairs_store:
 	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
@@ -4213,7 +4569,7 @@ neonTile6x1BF16_store:
 	MOVD ags+40(FP), R9
 	ADD R9, R20, R20
 	SUBS $1, R19, R19
-	BNE neonTile6x1BF16_group
+	BNE neonTile6x1Pairs_group
 	RET
 
 // func neonTranspose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)

@@ -21,10 +21,10 @@ const mostFloats = 1 << 44
 // Packed is the right operand [k, n] of a matrix product, laid out for streaming: panels of 16
 // columns, each [k, 16], the last one padded with zeros. All kernel sets share the layout.
 type Packed struct {
-	N, K int
-	f32  []float32
-	bf16 []uint16
-	int8 []int8Weights // blocks of panel 0, of panel 1 …
+	N, K  int
+	f32   []float32
+	pairs []uint32      // in BF16: words with the weights of two inputs, rows [(K+1)/2, 16] of a panel
+	int8  []int8Weights // blocks of panel 0, of panel 1 …
 }
 
 // NewPacked takes the memory of a [k, n] operand from arena (nil: the Go heap). Fill it with
@@ -43,9 +43,9 @@ func NewPacked(arena *Arena, n, k int, storage Storage) (*Packed, error) {
 	case storage == Int8:
 		p.int8, err = newInt8(arena, n, k)
 	case storage == BF16 && arena == nil:
-		p.bf16 = make([]uint16, size)
+		p.pairs = make([]uint32, p.pairRows()*lanes*((n+lanes-1)/lanes))
 	case storage == BF16:
-		p.bf16, err = arena.Uint16(size)
+		p.pairs, err = arena.Uint32(p.pairRows() * lanes * ((n + lanes - 1) / lanes))
 	case arena == nil:
 		p.f32 = alignedFloats(size)
 	default:
@@ -70,24 +70,62 @@ func (p *Packed) Pack(pool *Pool, b Matrix) {
 			ks.packInt8Panels(pool, p, b, from, to)
 			return
 		}
-		if p.bf16 == nil {
+		if p.pairs == nil {
 			ks.packPanels(p.f32[from*p.K*lanes:], b, from, to, 0, p.K)
 			return
 		}
-		buf := pool.Borrow(p.K * lanes)
-		defer pool.Return(buf)
 		for j := from; j < to && p.K > 0; j++ {
-			ks.packPanels(buf, b, j, j+1, 0, p.K)
-			ks.toBF16(&p.bf16[j*p.K*lanes], &buf[0], p.K*lanes)
+			ks.packPairs(pool, p.pairs[j*p.pairRows()*lanes:(j+1)*p.pairRows()*lanes], b, j)
 		}
 	})
 }
 
+// pairRows returns the rows of a panel in BF16. If K is odd, the second weights of the last row are 0.
+func (p *Packed) pairRows() int { return (p.K + 1) / 2 }
+
+// packPairs rounds panel j of b to bf16 and joins the weights of two inputs.
+func (ks *kernels) packPairs(pool *Pool, dst []uint32, b Matrix, j int) {
+	buf := pool.Borrow(3 * len(dst))
+	defer pool.Return(buf)
+	weights, rounded := buf[:2*len(dst)], unsafe.Slice((*uint16)(unsafe.Pointer(&buf[2*len(dst)])), 2*len(dst))
+	ks.packPanels(weights, b, j, j+1, 0, b.Rows)
+	clear(weights[b.Rows*lanes:])
+	ks.toBF16(&rounded[0], &weights[0], len(weights))
+	for i := 0; i < len(dst); i += lanes {
+		joinPairs(dst[i:i+lanes], rounded[2*i:2*i+lanes], rounded[2*i+lanes:2*i+2*lanes])
+	}
+}
+
+// joinPairs joins the numbers of first and second, as many as dst has words.
+func joinPairs(dst []uint32, first, second []uint16) {
+	first, second = first[:len(dst)], second[:len(dst)]
+	for i := range dst {
+		dst[i] = uint32(first[i]) | uint32(second[i])<<16
+	}
+}
+
+// withZeros returns a borrowed copy of a with a column of zeros more: pairs of weights need two inputs.
+func withZeros(pool *Pool, a Matrix) Matrix {
+	m := NewMatrix(pool.Borrow(a.Rows*(a.Cols+1)), a.Rows, a.Cols+1)
+	for i := range a.Rows {
+		row := m.Row(i)
+		row[a.Cols] = 0
+		if !a.trans {
+			copy(row, a.Row(i))
+			continue
+		}
+		for k := range a.Cols {
+			row[k] = a.Data[k*a.Stride+i]
+		}
+	}
+	return m
+}
+
 // operand returns p from panel j on.
 func (p *Packed) operand(j int) operandB {
-	if p.bf16 != nil {
-		at := unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.bf16)), j*p.K*lanes*2)
-		return operandB{p: at, ks: lanes * 2, panel: p.K * lanes * 2, bf16: true}
+	if p.pairs != nil {
+		panel := p.pairRows() * panelBytes
+		return operandB{p: unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.pairs)), j*panel), ks: panelBytes, panel: panel, pairs: true}
 	}
 	at := unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.f32)), j*p.K*panelBytes)
 	return operandB{p: at, ks: panelBytes, panel: p.K * panelBytes}

@@ -10,8 +10,8 @@ import (
 var portable = kernels{
 	name:       "portable",
 	rows:       4,
-	tiles:      portableTiles(false),
-	tilesBF16:  portableTiles(true),
+	tiles:      portableTiles(portableRow),
+	tilesPairs: portableTiles(portableRowPairs),
 	transpose:  portableTranspose,
 	dealTile:   portableDeal(4),
 	dealPanel:  portableDeal(lanes),
@@ -61,38 +61,42 @@ func fma32(a, b, c float32) float32 {
 // mul returns a*b. The compiler may not fuse it with a following sum.
 func mul(a, b float32) float32 { return float32(a * b) }
 
-// portableTiles fills the table of tiles with closures over one loop.
-func portableTiles(bf16 bool) (tiles [maxRows + 1][4]tileFunc) {
+// portableRowFunc adds the products of one row to its sums, over kc rows of B.
+type portableRowFunc func(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int)
+
+// portableTiles fills the table of tiles with closures over one loop, of the function for a row.
+func portableTiles(row portableRowFunc) (tiles [maxRows + 1][4]tileFunc) {
 	for rows := 1; rows <= 4; rows++ {
 		tiles[rows][0] = func(groups, kc int, a unsafe.Pointer, ars, aks, ags int, b unsafe.Pointer, bks, _, _, _ int, c unsafe.Pointer, ldc, accumulate int) {
 			for i := range groups * rows {
-				portableRow(kc, unsafe.Add(a, i/rows*ags+i%rows*ars), aks, b, bks, bf16, (*[lanes]float32)(unsafe.Add(c, i*ldc)), accumulate)
+				out, sum := (*[lanes]float32)(unsafe.Add(c, i*ldc)), [lanes]float32{}
+				if accumulate != 0 {
+					sum = *out
+				}
+				row(&sum, kc, unsafe.Add(a, i/rows*ags+i%rows*ars), aks, b, bks)
+				*out = sum
 			}
 		}
 	}
 	return tiles
 }
 
-// portableRow computes one row of a tile.
-func portableRow(kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int, bf16 bool, out *[lanes]float32, accumulate int) {
-	var sum [lanes]float32
-	if accumulate != 0 {
-		sum = *out
-	}
+func portableRow(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int) {
 	for k := range kc {
 		x := *(*float32)(unsafe.Add(a, k*aks))
-		row := unsafe.Add(b, k*bks)
-		if bf16 {
-			for j, w := range (*[lanes]uint16)(row) {
-				sum[j] = fma32(x, fromBF16(w), sum[j])
-			}
-			continue
-		}
-		for j, w := range (*[lanes]float32)(row) {
+		for j, w := range (*[lanes]float32)(unsafe.Add(b, k*bks)) {
 			sum[j] = fma32(x, w, sum[j])
 		}
 	}
-	*out = sum
+}
+
+func portableRowPairs(sum *[lanes]float32, kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int) {
+	for k := range kc {
+		x, y := *(*float32)(unsafe.Add(a, 2*k*aks)), *(*float32)(unsafe.Add(a, (2*k+1)*aks))
+		for j, w := range (*[lanes]uint32)(unsafe.Add(b, k*bks)) {
+			sum[j] = fma32(y, math.Float32frombits(w&0xffff0000), fma32(x, math.Float32frombits(w<<16), sum[j]))
+		}
+	}
 }
 
 // portableTranspose writes dst[k*lanes+r] = src[r*lds+k] for r < lanes and k < n; lds in elements.

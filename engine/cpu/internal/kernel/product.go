@@ -36,11 +36,23 @@ type operandA struct {
 }
 
 // operandB is the right operand in panels of 16 columns: element (k, 16p+j) is at p + k*ks +
-// p*panel + j elements.
+// p*panel + j elements. Of pairs, ks is the distance between rows, which hold two k; a product then
+// takes an even number of k.
 type operandB struct {
 	p         unsafe.Pointer
 	ks, panel int
-	bf16      bool
+	pairs     bool
+}
+
+// rows returns how many rows of b hold so many k.
+func (b operandB) rows(k int) int { return k / b.perRow() }
+
+// perRow returns how many k a row of b holds.
+func (b operandB) perRow() int {
+	if b.pairs {
+		return 2
+	}
+	return 1
 }
 
 // operandC is the result, row-major with ld elements from row to row.
@@ -126,12 +138,12 @@ func (ks *kernels) productAhead(c operandC, a operandA, b operandB, m, n, k int,
 			cols := ks.groupColumns(a, m, n-j)
 			for k0, kc := 0, 0; k0 < k; k0 += kc {
 				if kc = min(step, k-k0); m <= ks.rows {
-					kc = untilTurn(k-k0, kc, streamAhead/b.ks)
+					kc = untilTurn(k-k0, kc, streamAhead/b.ks*b.perRow())
 				}
 				block := ks.block(c, a, b, k0, kc, accumulate)
 				block.ahead = ahead
-				if block.next = kc * b.ks; k0+kc == k {
-					block.next = cols/lanes*b.panel - k0*b.ks
+				if block.next = block.kc * b.ks; k0+kc == k {
+					block.next = cols/lanes*b.panel - b.rows(k0)*b.ks
 				} else if m <= ks.rows {
 					block.next = streamAhead
 				}
@@ -185,7 +197,7 @@ type kStep struct {
 	c          operandC
 	a          operandA
 	b          operandB
-	kc         int
+	kc         int // rows of B
 	accumulate int
 	next       int // distance from this block of B to what it prefetches, in bytes
 	ahead      *rowsAhead
@@ -211,11 +223,11 @@ func (r *rowsAhead) take(b unsafe.Pointer) int {
 func (ks *kernels) block(c operandC, a operandA, b operandB, k0, kc int, accumulate bool) kStep {
 	if k0 > 0 {
 		a.p = unsafe.Add(a.p, k0*a.ks)
-		b.p = unsafe.Add(b.p, k0*b.ks)
+		b.p = unsafe.Add(b.p, b.rows(k0)*b.ks)
 	}
-	s := kStep{ks: ks, tiles: &ks.tiles, c: c, a: a, b: b, kc: kc}
-	if b.bf16 {
-		s.tiles = &ks.tilesBF16
+	s := kStep{ks: ks, tiles: &ks.tiles, c: c, a: a, b: b, kc: b.rows(kc)}
+	if b.pairs {
+		s.tiles = &ks.tilesPairs
 	}
 	if accumulate || k0 > 0 {
 		s.accumulate = 1

@@ -26,14 +26,17 @@ type dealFunc func(dst, src unsafe.Pointer, lds, n, groups, stride int)
 
 // kernels is the table of one set. Vector lengths n are multiples of lanes, n > 0.
 type kernels struct {
-	name      string
-	rows      int                      // most rows of a tile
-	tiles     [maxRows + 1][4]tileFunc // by rows and log2 of panels; nil where registers do not suffice
-	tilesBF16 [maxRows + 1][4]tileFunc // the same with B stored as bf16
-	transpose func(dst, src unsafe.Pointer, lds, n int)
-	dealTile  dealFunc // groups of rows floats
-	dealPanel dealFunc // groups of lanes floats
-	int8      *int8Kernels
+	name  string
+	rows  int                      // most rows of a tile
+	tiles [maxRows + 1][4]tileFunc // by rows and log2 of panels; nil where registers do not suffice
+	// tilesPairs is the same with B stored as pairs of bf16: a row of B holds the numbers of two
+	// neighbouring k, the first one in the lower halves of its 32-bit words. kc, bks and aheadStep count
+	// such rows.
+	tilesPairs [maxRows + 1][4]tileFunc
+	transpose  func(dst, src unsafe.Pointer, lds, n int)
+	dealTile   dealFunc // groups of rows floats
+	dealPanel  dealFunc // groups of lanes floats
+	int8       *int8Kernels
 
 	dot        func(x, y *float32, n int) float32
 	dot3       func(x, y, z *float32, n int) float32

@@ -60,6 +60,15 @@ func (b *batch) add(a *adapter, token int32, position int, c *chain) int {
 	return len(b.tokens) - 1
 }
 
+// cached returns the storage of keys and values beside weights of the given one: exactly what training computes for F32,
+// and half the bytes where the weights are rounded anyway.
+func cached(weights kernel.Storage) kernel.Storage {
+	if weights == kernel.F32 {
+		return kernel.F32
+	}
+	return kernel.BF16
+}
+
 // newNetwork takes all memory for steps.
 func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network, error) {
 	w, err := newWeights(cfg, opts, arena)
@@ -70,7 +79,7 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
 	t := taker{Taker: kernel.Taker{Arena: arena}}
 	for range cfg.NumLayers {
-		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens))
+		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens), cached(opts.Storage))
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,35 @@ import (
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
+// Keys and values take half the bytes beside rounded weights, and twice as many tokens fit where the default bounds them.
+func TestRoundedCacheTakesHalf(t *testing.T) {
+	cfg := *tiny(t, "llama").Config
+	cache := func(opts Options) int64 {
+		parts, err := Plan(cfg, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range parts {
+			if p.Kind == "KV cache" {
+				return p.Bytes
+			}
+		}
+		return 0
+	}
+	for _, storage := range []kernel.Storage{kernel.BF16, kernel.Int8} {
+		if whole, half := cache(Options{MaxTokens: 4096}), cache(Options{MaxTokens: 4096, Storage: storage}); 2*half != whole {
+			t.Errorf("storage %d: %d bytes of %d in float32", storage, half, whole)
+		}
+		cfg := cfg
+		cfg.MaxPositions = 16384
+		f32, err := Options{}.withDefaults(&cfg)
+		rounded, err2 := Options{Storage: storage}.withDefaults(&cfg)
+		if err != nil || err2 != nil || f32.MaxTokens != 65536 || rounded.MaxTokens != 2*f32.MaxTokens {
+			t.Errorf("storage %d: %d tokens, %d in float32 (%v, %v)", storage, rounded.MaxTokens, f32.MaxTokens, err2, err)
+		}
+	}
+}
+
 func TestPlanIsWhatIsTaken(t *testing.T) {
 	for _, opts := range []Options{{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}} {
 		cfg := *tiny(t, "llama").Config

@@ -13,7 +13,8 @@ type Options struct {
 	Pool *kernel.Pool // computes; nil means only the scheduler's goroutine
 
 	// Storage is the number format of the matrices. F32 samples exactly what training computes,
-	// BF16 reads half the bytes, Int8 a quarter and quantises activations too.
+	// BF16 reads half the bytes, Int8 a quarter and quantises activations too. Both keep keys and values
+	// in bf16.
 	Storage kernel.Storage
 
 	// InPlace reads matrices and embeddings where [Weights.Packed] has them, and takes no memory for them. It needs F32. Whoever
@@ -23,8 +24,8 @@ type Options struct {
 	MaxSequences int // completions that decode at once; 32
 
 	// MaxTokens is the number of tokens that the K/V cache holds, in pages of 16; MaxSequences ×
-	// MaxModelLen, at most 65536. Each takes 8·NumLayers·NumKVHeads·HeadDim bytes, once its page
-	// has been written.
+	// MaxModelLen, at most 65536, or 131072 in BF16 and Int8. Each takes 8·NumLayers·NumKVHeads·HeadDim
+	// bytes, or half of them in BF16 and Int8, once its page has been written.
 	MaxTokens    int
 	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
 	PrefillChunk int // prompt tokens computed in one step, besides decoding; 512
@@ -54,7 +55,11 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 	setDefault(&o.MaxAdapterRank, 512)
 	if o.MaxTokens == 0 && o.MaxSequences > 0 && o.MaxModelLen > 0 {
 		whole := pagesFor(o.MaxModelLen) * pageTokens
-		o.MaxTokens = max(min(o.MaxSequences*whole, 65536), 2*whole)
+		most := 65536
+		if cached(o.Storage) == kernel.BF16 {
+			most *= 2 // in the same memory
+		}
+		o.MaxTokens = max(min(o.MaxSequences*whole, most), 2*whole)
 	}
 	_, err := kernel.Forced()
 	errs := []error{err}

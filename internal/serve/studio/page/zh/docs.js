@@ -660,7 +660,7 @@ export const docs = {
   "explorer.rollout_model.enable_chunked_prefill 9ab7b04c": "分段预填充长提示。",
   "explorer.rollout_model.gpu_memory_utilization c14bb7ec": "引擎可以使用的 GPU 内存比例。",
   "explorer.rollout_model.dtype 63c2f340": "引擎采样所用权重的数值类型。对于辅助模型，`bfloat16` 对权重取整；不写此键则为 `auto`，保持文件的数值类型。",
-  "explorer.rollout_model.quantization d8151c89": "采样器各层和输出头的量化：`bf16`、`int8`，或空表示没有。它使采样更快，而对数概率与训练器不同：请与 algorithm.rollout_correction 一起使用。训练保持 float32。",
+  "explorer.rollout_model.quantization a1422758": "采样器各层和输出头的量化：`bf16`、`int8`，或空表示没有。这时键和值为 bf16。它使采样更快，而对数概率与训练器不同：请与 algorithm.rollout_correction 一起使用。训练保持 float32。",
   "explorer.rollout_model.seed 372bc6e8": "采样的种子。",
   "explorer.rollout_model.trust_remote_code f4df805b": "运行模型附带的 Python 代码；未设置时为 model.trust_remote_code。",
   "explorer.rollout_model.temperature 3d7ce0f3": "未设置时为 model.temperature。",

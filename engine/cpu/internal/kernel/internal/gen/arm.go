@@ -36,6 +36,7 @@ const (
 	armFRINTN = 0x4E218800
 	armFCVTNS = 0x4E21A800
 	armSHL23  = 0x4F375400
+	armSHL16  = 0x4F305400
 	armUSHR16 = 0x6F300400
 	armSHLL   = 0x2E613800 // widens the lower four 16-bit lanes, shifted left by 16
 	armSHLL2  = 0x6E613800 // the same for the upper four

@@ -1,12 +1,12 @@
 package main
 
-// armTiles emits every tile shape, for B in f32 and in bf16.
+// armTiles emits every tile shape, for B in each storage.
 func (s *set) armTiles() {
-	for _, bf16 := range []bool{false, true} {
+	for _, b := range storages {
 		for rows := 1; rows < len(s.panels); rows++ {
 			for panels := 1; panels <= s.panels[rows]; panels *= 2 {
-				t := armTile{m: s.m.(*arm), rows: rows, panels: panels, bf16: bf16}
-				t.f = s.function("", tileName(rows, panels, bf16), false, tileArgs()...)
+				t := armTile{m: s.m.(*arm), rows: rows, panels: panels, storage: b}
+				t.f = s.function("", tileName(rows, panels, b), false, tileArgs()...)
 				t.emit()
 			}
 		}
@@ -21,7 +21,7 @@ type armTile struct {
 	f            *function
 	m            *arm
 	rows, panels int
-	bf16         bool
+	storage
 }
 
 var armPanels = []int{8, 10, 11, 12}
@@ -49,7 +49,9 @@ func (t *armTile) emit() {
 		t.m.zero(f, v)
 	}
 	f.emit("%s:\nCBZ R0, %s\n%s:", f.label("ready"), f.label("store"), f.label("loop"))
-	t.step()
+	for half := range t.numbers() {
+		t.step(half)
+	}
 	f.emit("SUBS $1, R0, R0\nBNE %s\n%s:\nMOVD R21, R14", f.label("loop"), f.label("store"))
 	t.eachC(func(v vec, off int) { f.emit("FMOVQ F%d, %d(R14)", v, off) })
 	f.emit("ADD R15, R14, R21\nMOVD %s, R9\nADD R9, R20, R20\nSUBS $1, R19, R19\nBNE %s\nRET", f.slot("ags"), f.label("group"))
@@ -69,16 +71,16 @@ func (t *armTile) eachC(visit func(v vec, off int)) {
 
 // step emits one k: the rows of A are broadcast where registers suffice for all of them, or else
 // two by two.
-func (t *armTile) step() {
+func (t *armTile) step(half int) {
 	f := t.f
 	next := vec(t.rows * t.columns())
 	if free := 32 - int(next); free >= t.rows+4 {
 		for row := range t.rows {
-			f.emit("VLD1R (R%d), [V%d.S4]\nADD R7, R%d, R%d", row+1, next+vec(row), row+1, row+1)
+			t.loadA(row, next+vec(row))
 		}
 		for p := range t.panels {
 			b := next + vec(t.rows)
-			t.loadPanel(p, b)
+			t.loadPanel(p, half, b)
 			for col := range 4 {
 				for row := range t.rows {
 					t.m.fma(f, t.sum(row, 4*p+col), next+vec(row), b+vec(col))
@@ -88,13 +90,13 @@ func (t *armTile) step() {
 		return
 	}
 	if t.panels > 1 {
-		t.stepByColumn(next)
+		t.stepByColumn(half, next)
 		return
 	}
-	t.loadPanel(0, next)
+	t.loadPanel(0, half, next)
 	for row := range t.rows {
 		a := next + 4 + vec(row%2)
-		f.emit("VLD1R (R%d), [V%d.S4]\nADD R7, R%d, R%d", row+1, a, row+1, row+1)
+		t.loadA(row, a)
 		for col := range 4 {
 			t.m.fma(f, t.sum(row, col), a, next+vec(col))
 		}
@@ -102,37 +104,49 @@ func (t *armTile) step() {
 }
 
 // stepByColumn loads B four columns at a time, for wide tiles of few rows.
-func (t *armTile) stepByColumn(next vec) {
-	f := t.f
+func (t *armTile) stepByColumn(half int, next vec) {
 	for row := range t.rows {
-		f.emit("VLD1R (R%d), [V%d.S4]\nADD R7, R%d, R%d", row+1, next+vec(row), row+1, row+1)
+		t.loadA(row, next+vec(row))
 	}
 	b := next + vec(t.rows)
 	for p := range t.panels {
 		for col := range 4 {
-			t.loadPart(p, col, b)
+			t.loadPart(p, col, half, b)
 			for row := range t.rows {
-				t.m.fma(f, t.sum(row, 4*p+col), next+vec(row), b)
+				t.m.fma(t.f, t.sum(row, 4*p+col), next+vec(row), b)
 			}
 		}
-		f.emit("ADD R13, R%d, R%d", armPanels[p], armPanels[p])
+		t.nextRow(p, half)
 	}
 }
 
 // loadPart brings columns 4·col to 4·col+3 of a panel's row into v.
-func (t *armTile) loadPart(panel, col int, v vec) {
-	if !t.bf16 {
-		t.f.emit("FMOVQ %d(R%d), F%d", 16*col, armPanels[panel], v)
-		return
+func (t *armTile) loadPart(panel, col, half int, v vec) {
+	t.f.emit("FMOVQ %d(R%d), F%d", 16*col, armPanels[panel], v)
+	switch {
+	case t.storage == pairs && half == 0:
+		t.m.op2(t.f, "SHL $16,", armSHL16, v, v)
+	case t.storage == pairs:
+		t.m.op3(t.f, "AND", armAND, v, v, t.m.register(t.f, constant{"upper", 0xffff0000}))
 	}
-	t.f.emit("FMOVD %d(R%d), F%d", 8*col, armPanels[panel], v)
-	t.m.op2(t.f, "SHLL $16,", armSHLL, v, v)
+}
+
+// loadA broadcasts the element of a row of A and moves on to the next one.
+func (t *armTile) loadA(row int, v vec) {
+	t.f.emit("VLD1R (R%d), [V%d.S4]\nADD R7, R%d, R%d", row+1, v, row+1, row+1)
+}
+
+// nextRow moves on to the next row of a panel, after the last number of this one.
+func (t *armTile) nextRow(panel, half int) {
+	if half == t.numbers()-1 {
+		t.f.emit("ADD R13, R%d, R%d", armPanels[panel], armPanels[panel])
+	}
 }
 
 // loadPanel brings a panel's row into v to v+3 and moves on to the next row.
-func (t *armTile) loadPanel(panel int, v vec) {
+func (t *armTile) loadPanel(panel, half int, v vec) {
 	for col := range 4 {
-		t.loadPart(panel, col, v+vec(col))
+		t.loadPart(panel, col, half, v+vec(col))
 	}
-	t.f.emit("ADD R13, R%d, R%d", armPanels[panel], armPanels[panel])
+	t.nextRow(panel, half)
 }

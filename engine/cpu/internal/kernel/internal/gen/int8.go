@@ -18,6 +18,7 @@ func int8Sets() map[string]*set {
 	avx2.x86Int8()
 	vnni := newSet("vnniInt8", "amd64", &x86{lanes: 16, registers: 32, prefix: "Z"}, make([]int, 13))
 	vnni.vnniTiles()
+	vnni.vnniQuantize()
 	neon := newSet("neonInt8", "arm64", &arm{}, make([]int, 3))
 	neon.armInt8Tiles(false)
 	neon.armQuantize()

@@ -178,12 +178,12 @@ func (s *set) declarations() string {
 	var b strings.Builder
 	b.WriteString(header + "package kernel\n\nimport \"unsafe\"\n\n")
 	fmt.Fprintf(&b, "var %s = kernels{\n\tname: %q,\n\trows: %d,\n", s.name, s.name, len(s.panels)-1)
-	for _, storage := range []string{"", "BF16"} {
-		fmt.Fprintf(&b, "\ttiles%s: [maxRows + 1][4]tileFunc{\n", storage)
+	for _, stored := range storages {
+		fmt.Fprintf(&b, "\ttiles%s: [maxRows + 1][4]tileFunc{\n", stored.suffix())
 		for rows := 1; rows < len(s.panels); rows++ {
 			var row []string
 			for p := 1; p <= s.panels[rows]; p *= 2 {
-				row = append(row, s.name+tileName(rows, p, storage != ""))
+				row = append(row, s.name+tileName(rows, p, stored))
 			}
 			fmt.Fprintf(&b, "\t\t%d: {%s},\n", rows, strings.Join(row, ", "))
 		}
@@ -205,10 +205,26 @@ func (s *set) declareFunctions(b *strings.Builder) {
 	}
 }
 
-func tileName(rows, panels int, bf16 bool) string {
-	name := fmt.Sprintf("Tile%dx%d", rows, panels)
-	if bf16 {
-		name += "BF16"
+func tileName(rows, panels int, b storage) string {
+	return fmt.Sprintf("Tile%dx%d%s", rows, panels, b.suffix())
+}
+
+// storage is how a tile's right operand is stored.
+type storage int
+
+const (
+	f32   storage = iota
+	pairs         // two bf16 numbers of neighbouring k in a word of 32 bits, the first one in its lower half
+)
+
+var storages = []storage{f32, pairs}
+
+func (b storage) suffix() string { return []string{"", "Pairs"}[b] }
+
+// numbers returns how many k a row of B holds.
+func (b storage) numbers() int {
+	if b == pairs {
+		return 2
 	}
-	return name
+	return 1
 }

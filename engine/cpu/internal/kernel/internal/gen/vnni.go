@@ -9,7 +9,6 @@ func (s *set) vnniTiles() {
 		t := vnniTile{f: s.function("", fmt.Sprintf("Tile%d", rows), false, int8TileArgs()...), rows: rows}
 		t.emit()
 	}
-	s.borrow("quantize", "avx2Int8")
 }
 
 // vnniTile is one tile under construction. CX counts blocks; AX, SI, DI and R9 point to rows 0, 3,
@@ -80,5 +79,37 @@ func (t *vnniTile) add(row int) {
 	t.f.emit("VCVTDQ2PS Z%d, Z%d\nVMULPS.BCST %s, Z%d, Z%d\nVMOVUPS (DX), Z20\nVFMADD231PS (BX), Z%d, Z20\nVMOVUPS Z20, (DX)", v, v, t.a(row, 0), v, v, v)
 	if row < t.rows-1 {
 		t.f.emit("ADDQ R13, DX")
+	}
+}
+
+// vnniQuantize emits the quantisation of blocks of 64 floats, which are Z0 to Z3. The integers are
+// added up in Z4.
+func (s *set) vnniQuantize() {
+	f := s.function("quantize", "quantize", false, quantizeArgs()...)
+	tiny, magnitude := s.constant(float("tiny", 1e-30)), s.constant(constant{"magnitude", 0x7fffffff})
+	f.emit("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nVBROADCASTSS limit+16(FP), X15\nMOVQ blocks+24(FP), CX")
+	f.emit("VMOVUPS %s<>(SB), Z14\nVMOVUPS %s<>(SB), X13\n%s:", magnitude, tiny, f.label("loop"))
+	for i := range 4 {
+		f.emit("VMOVUPS %d(SI), Z%d\nVPANDD Z%d, Z14, Z%d", 64*i, i, i, 4+i)
+	}
+	f.emit("VPMAXSD Z5, Z4, Z8\nVPMAXSD Z7, Z6, Z9\nVPMAXSD Z9, Z8, Z8")
+	foldInt8(f, "VPMAXSD", 8, 9)
+	f.emit("VMAXPS X13, X8, X9\nVDIVPS X9, X15, X10\nVBROADCASTSS X10, Z10")
+	f.emit("VDIVPS X15, X9, X9\nVSUBPS X8, X8, X8\nVADDPS X8, X9, X9\nVMOVSS X9, (DI)")
+	for i := range 4 {
+		f.emit("VMULPS Z10, Z%d, Z%d\nVCVTPS2DQ Z%d, Z%d\nVPMOVSDB Z%d, %d(DI)", i, i, i, i, i, inputQ+16*i)
+	}
+	f.emit("VPADDD Z1, Z0, Z4\nVPADDD Z3, Z2, Z5\nVPADDD Z5, Z4, Z4")
+	foldInt8(f, "VPADDD", 4, 5)
+	f.emit("VPSLLD $6, X4, X4\nVXORPS X5, X5, X5\nVPSUBD X4, X5, X4\nVMOVSS X4, %d(DI)", inputOffset)
+	f.emit("ADDQ $256, SI\nADDQ $%d, DI\nDECQ CX\nJNZ %s\nVZEROUPPER\nRET", inputSize, f.label("loop"))
+}
+
+// foldInt8 folds the 16 lanes of a register to one; t is lost.
+func foldInt8(f *function, op string, v, t int) {
+	f.emit("VEXTRACTF64X4 $1, Z%d, Y%d\n%s Y%d, Y%d, Y%d", v, t, op, t, v, v)
+	f.emit("VEXTRACTF128 $1, Y%d, X%d\n%s X%d, X%d, X%d", v, t, op, t, v, v)
+	for _, order := range []string{"$0x4E", "$0xB1"} {
+		f.emit("VPERMILPS %s, X%d, X%d\n%s X%d, X%d, X%d", order, v, t, op, t, v, v)
 	}
 }

@@ -9,13 +9,13 @@ func tileArgs() []arg {
 	return []arg{i("groups"), i("kc"), p("a"), i("ars"), i("aks"), i("ags"), p("b"), i("bks"), i("bps"), i("ahead"), i("aheadStep"), p("c"), i("ldc"), i("accumulate")}
 }
 
-// x86Tiles emits every tile shape, for B in f32 and in bf16.
+// x86Tiles emits every tile shape, for B in each storage.
 func (s *set) x86Tiles() {
-	for _, bf16 := range []bool{false, true} {
+	for _, b := range storages {
 		for rows := 1; rows < len(s.panels); rows++ {
 			for panels := 1; panels <= s.panels[rows]; panels *= 2 {
-				t := x86Tile{m: s.m.(*x86), rows: rows, panels: panels, bf16: bf16}
-				t.f = s.function("", tileName(rows, panels, bf16), false, tileArgs()...)
+				t := x86Tile{m: s.m.(*x86), rows: rows, panels: panels, storage: b}
+				t.f = s.function("", tileName(rows, panels, b), false, tileArgs()...)
 				t.emit()
 			}
 		}
@@ -30,7 +30,7 @@ type x86Tile struct {
 	f            *function
 	m            *x86
 	rows, panels int
-	bf16         bool
+	storage
 }
 
 var rowBases = []string{"AX", "SI", "DI", "R9"}
@@ -51,10 +51,18 @@ func (t *x86Tile) emit() {
 	f.emit("MOVQ %s, AX\nMOVQ %s, R8\nMOVQ %s, R10", f.slot("a"), f.slot("ars"), f.slot("aks"))
 	f.emit("MOVQ %s, BX\nMOVQ %s, R11\nMOVQ %s, R12\nMOVQ %s, DX\nMOVQ %s, R13", f.slot("b"), f.slot("bks"), f.slot("bps"), f.slot("ahead"), f.slot("aheadStep"))
 	t.bases()
+	if t.inRegister() {
+		f.emit("VMOVUPS %s<>(SB), %s", t.mask(), t.m.r(maskRegister))
+	}
 	f.emit("TESTQ CX, CX\nJZ %s\nPCALIGN $32\n%s:", f.label("store"), f.label("loop"))
-	t.step()
-	for i := 0; i < t.rows; i += 3 {
-		f.emit("ADDQ R10, %s", rowBases[i/3])
+	for p := range t.panels {
+		f.emit("PREFETCHT0 (%s)%s", []string{"DX", "DI"}[p/4], panelIndex[p%4])
+	}
+	for half := range t.numbers() {
+		t.step(half)
+		for i := 0; i < t.rows; i += 3 {
+			f.emit("ADDQ R10, %s", rowBases[i/3])
+		}
 	}
 	f.emit("ADDQ R11, BX\nADDQ R13, DX")
 	if t.panels > 4 {
@@ -145,34 +153,45 @@ func (t *x86Tile) b(panel, off int) string {
 
 // column is the operand of B's register col.
 func (t *x86Tile) column(col int) string {
-	size := 4
-	if t.bf16 {
-		size = 2
-	}
-	return t.b(col/t.parts(), col%t.parts()*t.m.lanes*size)
+	return t.b(col/t.parts(), col%t.parts()*t.m.lanes*4)
 }
 
-// loadColumn brings B's register col into v.
-func (t *x86Tile) loadColumn(col int, v vec) {
-	if t.bf16 {
-		half := fmt.Sprintf("VPMOVZXWD %s, %s", t.column(col), t.m.r(v))
-		t.f.emit("%s\nVPSLLD $16, %s, %s", half, t.m.r(v), t.m.r(v))
-		return
+// maskRegister holds the mask of a pair's second number in AVX-512, whose registers suffice for it.
+const maskRegister = 31
+
+func (t *x86Tile) inRegister() bool { return t.storage == pairs && t.m.lanes == 16 }
+
+// mask is the constant that keeps the second number of each pair.
+func (t *x86Tile) mask() string { return t.f.set.constant(constant{"upper", 0xffff0000}) }
+
+// loadColumn brings B's register col into v, of pairs the given half.
+func (t *x86Tile) loadColumn(col, half int, v vec) {
+	f, from, to := t.f, t.column(col), t.m.r(v)
+	switch {
+	case t.storage == f32:
+		f.emit("VMOVUPS %s, %s", from, to)
+	case t.inRegister() && half == 0:
+		f.emit("VPSLLD $16, %s, %s", from, to)
+	case t.inRegister():
+		f.emit("VPANDD %s, %s, %s", from, t.m.r(maskRegister), to)
+	case half == 0:
+		f.emit("VMOVUPS %s, %s\nVPSLLD $16, %s, %s", from, to, to, to)
+	default:
+		f.emit("VMOVUPS %s, %s\nVANDPS %s<>(SB), %s, %s", from, to, t.mask(), to, to)
 	}
-	t.f.emit("VMOVUPS %s, %s", t.column(col), t.m.r(v))
 }
 
-// step emits one k: either all of B's registers are loaded and the rows of A broadcast one by one,
+// step emits one k, of pairs the given half: either all of B's registers are loaded and the rows of A broadcast one by one,
 // or, where registers do not suffice, all rows of A are and B's registers loaded one by one.
-func (t *x86Tile) step() {
-	for p := range t.panels {
-		t.f.emit("PREFETCHT0 (%s)%s", []string{"DX", "DI"}[p/4], panelIndex[p%4])
+func (t *x86Tile) step(half int) {
+	free, registers := vec(t.rows*t.columns()), t.m.registers
+	if t.inRegister() {
+		registers = maskRegister
 	}
-	free := vec(t.rows * t.columns())
-	if int(free)+t.columns()+2 <= t.m.registers && t.rows > 1 {
+	if int(free)+t.columns()+2 <= registers && t.rows > 1 {
 		a := free + vec(t.columns())
 		for col := range t.columns() {
-			t.loadColumn(col, free+vec(col))
+			t.loadColumn(col, half, free+vec(col))
 		}
 		for row := range t.rows {
 			x := a + vec(row%2)
@@ -186,14 +205,14 @@ func (t *x86Tile) step() {
 	for row := range t.rows {
 		t.f.emit("VBROADCASTSS %s, %s", t.a(row), t.m.r(free+vec(row)))
 	}
-	spare := t.m.registers - int(free) - t.rows
+	spare := registers - int(free) - t.rows
 	for col := range t.columns() {
-		if t.rows == 1 && !t.bf16 {
+		if t.rows == 1 && t.storage == f32 {
 			t.f.emit("VFMADD231PS %s, %s, %s", t.column(col), t.m.r(free), t.m.r(t.sum(0, col)))
 			continue
 		}
 		b := free + vec(t.rows+col%min(spare, 4))
-		t.loadColumn(col, b)
+		t.loadColumn(col, half, b)
 		for row := range t.rows {
 			t.m.fma(t.f, t.sum(row, col), free+vec(row), b)
 		}
