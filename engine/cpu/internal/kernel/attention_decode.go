@@ -59,7 +59,9 @@ func (d *decoder) run(out, q Matrix) {
 	d.shared = max(d.first, min(longest, len(d.common)*PageTokens))
 	d.stride, d.width = roundUp(longest-d.first)+lanes, roundUp(d.HeadDim)
 	rows := len(d.views) * d.group()
-	d.query, d.sum, d.s = d.pool.Borrow(rows*d.HeadDim), d.pool.Borrow(rows*d.width), d.pool.Borrow(rows*d.stride)
+	buf := d.pool.Borrow(rows * (2*d.width + d.stride)) // once, because workers share the list of buffers
+	defer d.pool.Return(buf)
+	d.query, d.sum, d.s = buf[:rows*d.HeadDim], buf[rows*d.width:2*rows*d.width], buf[2*rows*d.width:]
 	at := d.head * d.group() * d.HeadDim
 	n := d.group() * d.HeadDim
 	for i := range d.views {
@@ -75,9 +77,6 @@ func (d *decoder) run(out, q Matrix) {
 		to := out.Row(r / d.group())[at+r%d.group()*d.HeadDim:]
 		Scale(to[:d.HeadDim], d.sum[r*d.width:r*d.width+d.HeadDim], inverse[r])
 	}
-	d.pool.Return(d.query)
-	d.pool.Return(d.sum)
-	d.pool.Return(d.s)
 }
 
 // from returns the first key that query i sees.
