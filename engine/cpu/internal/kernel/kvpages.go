@@ -80,7 +80,7 @@ func (p *KVPages) Store(pool *Pool, k, v Matrix, slots []int32) {
 			panic(fmt.Sprintf("kernel: %s: row %d goes to slot %d of %d pages", what, i, slot, p.pages))
 		}
 	}
-	ks, step := current(), 2
+	ks, step := current(), max(2, 512/(p.heads*p.dim)) // less is not worth handing out
 	if len(slots) >= 128 {
 		step = 64
 	}

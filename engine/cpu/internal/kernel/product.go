@@ -104,6 +104,9 @@ func (ks *kernels) tilesFrom(a operandA, i, m int) (rows, groups int) {
 		}
 		return a.group, left / a.group
 	}
+	if left <= ks.rows {
+		return left, 1
+	}
 	tiles := (left + ks.rows - 1) / ks.rows
 	rows = (left + tiles - 1) / tiles
 	return rows, tiles - (rows*tiles - left)
