@@ -20,10 +20,12 @@ func (a Attention) Paged(pool *Pool, out, q Matrix, kv *KVPages, plan *Reading) 
 	}
 	ks := current()
 	// The heads of a token lie side by side in memory, so one core reads them all.
-	pool.Sweep(len(plan.groups)*a.KVHeads, func(task int) {
-		g := plan.groups[task/a.KVHeads]
-		d := decoder{Attention: a, ks: ks, pool: pool, kv: kv, views: plan.views[g.from:g.to], common: g.pages, head: task % a.KVHeads}
-		d.run(out.RowRange(g.from, g.to), q.RowRange(g.from, g.to))
+	pool.Sweep(len(plan.groups)*a.KVHeads, 1, func(from, to int) {
+		for task := from; task < to; task++ {
+			g := plan.groups[task/a.KVHeads]
+			d := decoder{Attention: a, ks: ks, pool: pool, kv: kv, views: plan.views[g.from:g.to], common: g.pages, head: task % a.KVHeads}
+			d.run(out.RowRange(g.from, g.to), q.RowRange(g.from, g.to))
+		}
 	})
 }
 
@@ -58,8 +60,10 @@ func (d *decoder) run(out, q Matrix) {
 	d.shared = max(d.first, min(longest, len(d.common)*PageTokens))
 	d.stride, d.width = roundUp(longest-d.first)+lanes, roundUp(d.HeadDim)
 	rows := len(d.views) * d.group()
+	buf := d.pool.Borrow(rows * (2*d.width + d.stride)) // once, because workers share the list of buffers
+	defer d.pool.Return(buf)
 	d.deep = d.kv.keyRows() * d.kv.per
-	d.query, d.sum, d.s = d.pool.Borrow(rows*d.deep), d.pool.Borrow(rows*d.width), d.pool.Borrow(rows*d.stride)
+	d.query, d.sum, d.s = buf[:rows*d.deep], buf[rows*d.width:2*rows*d.width], buf[2*rows*d.width:]
 	at := d.head * d.group() * d.HeadDim
 	d.scaleQueries(q, at)
 	d.eachPart(d.scores)
@@ -72,9 +76,6 @@ func (d *decoder) run(out, q Matrix) {
 		to := out.Row(r / d.group())[at+r%d.group()*d.HeadDim:]
 		Scale(to[:d.HeadDim], d.sum[r*d.width:r*d.width+d.HeadDim], inverse[r])
 	}
-	d.pool.Return(d.query)
-	d.pool.Return(d.sum)
-	d.pool.Return(d.s)
 }
 
 // scaleQueries fills query from the columns of q from at on.

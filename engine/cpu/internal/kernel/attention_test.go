@@ -417,6 +417,48 @@ func TestReadersJoin(t *testing.T) {
 	}
 }
 
+// TestPlanReadsCommonPagesOnce: prompts of 9 pages with completions of 2 pages of their own. Few cores
+// read every page once; where that would leave cores idle, few parts of a group read it again.
+func TestPlanReadsCommonPagesOnce(t *testing.T) {
+	a := Attention{Heads: 9, KVHeads: 3, HeadDim: 64}
+	for _, c := range []struct {
+		prompts, copies, cores int
+		groups                 int
+		most                   float64 // times that a page is read in the mean
+	}{
+		{4, 8, 2, 4, 1}, {8, 4, 2, 8, 1}, {1, 32, 2, 2, 1.13}, {32, 1, 2, 32, 1}, {4, 8, 4, 4, 1}, {4, 8, 8, 8, 1.37}, {4, 8, 16, 4, 1},
+		{8, 4, 16, 16, 1.54}, {1, 32, 8, 7, 1.75}, {32, 1, 16, 32, 1}, {1, 64, 16, 13, 1.8}, {4, 16, 16, 16, 1.67},
+	} {
+		var views []View
+		page := int32(0)
+		pages := func(n int) (out []int32) {
+			for range n {
+				out, page = append(out, page), page+1
+			}
+			return out
+		}
+		for range c.prompts {
+			common := pages(9)
+			for range c.copies {
+				views = append(views, View{append(slices.Clone(common), pages(2)...), 11*PageTokens - 3})
+			}
+		}
+		var plan Reading
+		plan.Plan(a, idle(c.cores), views)
+		read := 0
+		for _, g := range plan.groups {
+			read += len(g.pages)
+			for _, v := range views[g.from:g.to] {
+				read += max(0, len(v.pages())-len(g.pages))
+			}
+		}
+		if times := float64(read) / float64(page); len(plan.groups) != c.groups || times > c.most {
+			t.Errorf("%d × %d on %d cores: %d groups read pages %.2f times, want %d and %v",
+				c.prompts, c.copies, c.cores, len(plan.groups), times, c.groups, c.most)
+		}
+	}
+}
+
 // TestPagedAllocatesNothing, on one core, once its scratch is there.
 func TestPagedAllocatesNothing(t *testing.T) {
 	c := attentionCases[1]

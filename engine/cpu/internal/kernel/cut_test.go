@@ -31,3 +31,26 @@ func TestCutSharesWorkEvenly(t *testing.T) {
 		}
 	}
 }
+
+// TestStretches: no core has much more to read than another, many panels make whole tiles, and
+// nobody takes less than is worth taking.
+func TestStretches(t *testing.T) {
+	for _, cores := range []int{1, 2, 3, 8, 16} {
+		for _, m := range []int{1, 4, 8, 32, 96} {
+			for _, panels := range []int{1, 4, 36, 60, 61, 192, 3072} {
+				const k = 576
+				unit, most := cutStretch(cores, m, panels, k)
+				units := (panels + unit - 1) / unit
+				if longest := (units + cores - 1) / cores * unit; longest > (panels+cores-1)/cores+1 {
+					t.Errorf("%d cores, %d rows, %d panels: one core has %d", cores, m, panels, longest)
+				}
+				if panels > 12*cores && unit != 2 {
+					t.Errorf("%d cores, %d rows, %d panels: units of %d", cores, m, panels, unit)
+				}
+				if task := most * unit * lanes * m * k; task < leastTask/2 || task > 2*leastTask && most*unit > 1<<current().widest(m) {
+					t.Errorf("%d cores, %d rows, %d panels: a core takes %d multiply-adds", cores, m, panels, task)
+				}
+			}
+		}
+	}
+}

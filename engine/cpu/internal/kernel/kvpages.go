@@ -80,14 +80,15 @@ func (p *KVPages) Store(pool *Pool, k, v Matrix, slots []int32) {
 			panic(fmt.Sprintf("kernel: %s: row %d goes to slot %d of %d pages", what, i, slot, p.pages))
 		}
 	}
-	ks, step := current(), 8
+	ks, step := current(), 2
 	if len(slots) >= 128 {
 		step = 64
 	}
-	pool.Run((len(slots)+step-1)/step, func(task int) {
-		from, to := task*step, min(len(slots), (task+1)*step)
+	pool.Sweep(len(slots), step, func(from, to int) { // a core stores about the rows that it reads in Paged
 		if p.per == 2 {
-			p.storePairs(ks, pool, k, v, slots, from, to)
+			scratch := pool.Borrow(p.pairScratch())
+			p.storePairs(ks, scratch, k, v, slots, from, to)
+			pool.Return(scratch)
 			return
 		}
 		for i := from; i < to; {

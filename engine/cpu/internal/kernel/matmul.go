@@ -19,6 +19,9 @@ const (
 	smallProduct = 48 << 10
 	// taskCost is the cost of handing out a task, in multiply-adds.
 	taskCost = 32 << 10
+	// leastTask is the least number of multiply-adds that a core takes at a time, if cores do not
+	// share rows.
+	leastTask = 4 * taskCost
 	// readCost is the cost of moving an element of A into a core's cache, in multiply-adds.
 	readCost = 16
 	// packCost is the cost of packing an element of A, in multiply-adds.
@@ -40,8 +43,9 @@ func MatMulPacked(pool *Pool, c, a Matrix, w *Packed, accumulate bool) {
 		return
 	}
 	if w.pairs != nil && a.Cols%2 == 1 {
-		a = withZeros(pool, a)
-		defer pool.Return(a.Data)
+		buf := pool.Borrow(a.Rows * (a.Cols + 1))
+		defer pool.Return(buf)
+		a = withZeros(buf, a)
 	}
 	pool.split(c.Rows, c.Cols, a.Cols, a.trans, func(i, rows, j, panels int) {
 		ks.blockProduct(pool, c, a, w.operand(j), i, rows, j, panels, 0, a.Cols, accumulate)
@@ -154,15 +158,29 @@ func (p *Pool) split(m, n, k int, packs bool, run func(i, rows, j, panels int)) 
 	}
 	rows, width := p.cut(m, panels, k, packs)
 	blocks, ranges := (m+rows-1)/rows, (panels+width-1)/width
-	task := func(t int) {
-		i, j := t%blocks*rows, t/blocks*width
-		run(i, min(rows, m-i), j, min(width, panels-j))
-	}
-	if blocks == 1 { // nothing of B is used twice: each core reads its own stretch of memory
-		p.Sweep(ranges, task)
+	if blocks == 1 && !packs { // nothing of B is used twice, so each core reads its own stretch of memory
+		unit, most := cutStretch(p.Size(), m, panels, k)
+		p.Sweep((panels+unit-1)/unit, most, func(from, to int) {
+			run(0, m, from*unit, min(panels, to*unit)-from*unit)
+		})
 		return
 	}
-	p.Run(blocks*ranges, task)
+	p.Run(blocks*ranges, func(t int) {
+		i, j := t%blocks*rows, t/blocks*width
+		run(i, min(rows, m-i), j, min(width, panels-j))
+	})
+}
+
+// cutStretch returns the panels of a unit, and the units that a core takes at a time: those of the
+// widest tile, and enough to be worth taking.
+func cutStretch(cores, m, panels, k int) (unit, most int) {
+	// An odd panel needs a narrower tile, at 6/7 of the speed. Pairs leave a core idle if they are few.
+	unit = 2
+	if pairs := (panels + 1) / 2; 7*((panels+cores-1)/cores) < 6*2*((pairs+cores-1)/cores) {
+		unit = 1
+	}
+	wide := max(1<<current().widest(m), leastTask/(lanes*m*max(k, 1)))
+	return unit, max(1, wide/unit)
 }
 
 // cut chooses the rows and panels of a task.
@@ -188,11 +206,8 @@ func (p *Pool) cutPanels(rows, blocks, panels, k int, packs bool) (width int) {
 		overhead += packCost * rows * k
 	}
 	step := 1
-	switch ks := current(); {
-	case rows <= 3:
+	if rows <= 3 {
 		step = 4 // tiles of so few rows are up to four panels wide
-	case panels >= 16*p.Size() && ks.tiles[min(rows, ks.rows)][1] != nil:
-		step = 2 // an odd panel would need a narrower, slower tile
 	}
 	fewest := 1
 	if blocks > 1 && !packs {

@@ -43,13 +43,20 @@ type Pool struct {
 // A caller waits only for workers that have taken a task. A worker that loses its core before that
 // may continue rounds later: it then finds that its round is over, and touches nothing else.
 type job struct {
-	round    uint64 // of the caller's ticket
-	run      func(task int)
-	tasks    int
-	grain    int           // run, tasks and grain do not change while a task of the round is unfinished
+	round    uint64        // of the caller's ticket
+	work                   // does not change while a task of the round is unfinished
 	spans    []span        // by worker; the caller is worker 0
-	pending  atomic.Int64  // unfinished units of grain tasks, plus one for the caller
+	pending  atomic.Int64  // unfinished units, plus one for the caller
 	finished chan struct{} // receives when the last unit ends after the caller parked
+}
+
+// work is what a round does.
+type work struct {
+	each  func(task int)     // of Run
+	some  func(from, to int) // of Sweep
+	tasks int
+	grain int // tasks in a unit of a span
+	most  int // units that a worker takes at a time
 }
 
 // ticket lets a worker into one round of a job.
@@ -57,6 +64,7 @@ type ticket struct {
 	job   *job
 	round uint64
 	spans int // 1 if all workers take from the first span, else one for each worker
+	most  int // units that a worker takes at a time
 }
 
 // NewPool starts a pool of size goroutines, counting all callers as one. Size 0 means the number of
@@ -68,15 +76,15 @@ func NewPool(size int) *Pool {
 	settle()
 	p := &Pool{size: size}
 	p.wake.L = &p.mu
-	p.free.New = func() any { return p.newJob() }
+	p.free.New = func() any { return newJob(size) }
 	for worker := 1; worker < size; worker++ {
 		go p.work(worker)
 	}
 	return p
 }
 
-func (p *Pool) newJob() *job {
-	return &job{spans: make([]span, p.size), finished: make(chan struct{}, 1)}
+func newJob(workers int) *job {
+	return &job{spans: make([]span, workers), finished: make(chan struct{}, 1)}
 }
 
 // Size returns the number of goroutines that work on one Run or Sweep.
@@ -97,43 +105,55 @@ func (p *Pool) Close() {
 
 // Run calls run(0) … run(tasks-1), each once, in parallel. Calls begin in this order and end in any.
 // Run returns when all calls have returned.
-func (p *Pool) Run(tasks int, run func(task int)) { p.share(tasks, 1, run) }
-
-// Sweep is [Pool.Run] for tasks that read memory side by side, and may begin in any order. Each
-// worker runs a contiguous range of tasks, the same one in each Sweep of as many tasks: what it
-// prefetches behind a task is the beginning of its next one. A worker without tasks takes over the
-// second half of what another one has left.
-func (p *Pool) Sweep(tasks int, run func(task int)) { p.share(tasks, p.Size(), run) }
-
-// share runs tasks from so many spans.
-func (p *Pool) share(tasks, spans int, run func(task int)) {
+func (p *Pool) Run(tasks int, run func(task int)) {
 	if p.Size() == 1 || tasks <= 1 {
 		for i := range tasks {
 			run(i)
 		}
 		return
 	}
+	p.share(1, work{each: run, tasks: tasks, most: 1})
+}
+
+// Sweep calls run on ranges of at most so many tasks, in parallel, until all of [0, tasks) have run
+// once. It is for tasks that read memory side by side: each worker goes through a stretch of them in
+// increasing order, the same one in each Sweep of as many tasks, so that what it prefetches behind a
+// range is the beginning of its next one. A worker whose stretch has ended takes over the second half
+// of what another one has left. Sweep returns when all calls have returned.
+func (p *Pool) Sweep(tasks, most int, run func(from, to int)) {
+	if p.Size() == 1 || tasks <= most {
+		for from := 0; from < tasks; from += most {
+			run(from, min(tasks, from+most))
+		}
+		return
+	}
+	p.share(p.Size(), work{some: run, tasks: tasks, most: most})
+}
+
+// share hands out work from so many spans.
+func (p *Pool) share(spans int, w work) {
 	j := p.free.Get().(*job)
-	t := j.open(tasks, spans, run)
+	t := j.open(spans, w)
 	p.post(t)
-	t.work(0)
+	t.run(0)
 	p.retract(t)
 	p.wait(j)
-	j.run = nil
+	j.work = work{}
 	p.free.Put(j)
 }
 
 // open begins a round.
-func (j *job) open(tasks, spans int, run func(task int)) ticket {
-	j.grain = (tasks + mostUnits - 1) / mostUnits
-	units := (tasks + j.grain - 1) / j.grain
-	j.run, j.tasks = run, tasks
+func (j *job) open(spans int, w work) ticket {
+	w.grain = (w.tasks + mostUnits - 1) / mostUnits
+	units := (w.tasks + w.grain - 1) / w.grain
+	w.most = max(1, w.most/w.grain)
+	j.work = w
 	j.pending.Store(int64(units) + 1)
 	j.round = (j.round + 1) % rounds
-	for w := range spans {
-		j.spans[w].set(j.round, (units*w+spans-1)/spans, (units*(w+1)+spans-1)/spans)
+	for i := range spans {
+		j.spans[i].set(j.round, (units*i+spans-1)/spans, (units*(i+1)+spans-1)/spans)
 	}
-	return ticket{j, j.round, spans}
+	return ticket{j, j.round, spans, w.most}
 }
 
 // post offers a round to the workers.
@@ -141,7 +161,7 @@ func (p *Pool) post(t ticket) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, t)
 	p.waiting.Add(1)
-	wake := min(p.parked, t.job.tasks-1)
+	wake := min(p.parked, (t.job.tasks-1)/t.job.most)
 	p.mu.Unlock()
 	for range wake {
 		p.wake.Signal()
@@ -193,7 +213,7 @@ func (p *Pool) work(worker int) {
 		if !ok {
 			return
 		}
-		t.work(worker)
+		t.run(worker)
 		p.retract(t)
 	}
 }
@@ -228,11 +248,5 @@ func (p *Pool) runRows(rows, cost int, run func(from, to int)) {
 	if tasks := 4 * p.Size(); rows > tasks*step {
 		step = (rows + tasks - 1) / tasks
 	}
-	if rows <= step {
-		run(0, rows)
-		return
-	}
-	p.Sweep((rows+step-1)/step, func(task int) {
-		run(task*step, min(rows, (task+1)*step))
-	})
+	p.Sweep(rows, step, run)
 }

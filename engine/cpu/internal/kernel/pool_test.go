@@ -107,7 +107,7 @@ func TestBorrowReuses(t *testing.T) {
 // when it comes back in a later round of the same job.
 func TestPoolDoesNotWaitForIdlers(t *testing.T) {
 	pool := idle(2)
-	j := pool.newJob()
+	j := newJob(pool.size)
 	pool.free.New = func() any { return j }
 	var late ticket
 	ran := 0
@@ -121,9 +121,9 @@ func TestPoolDoesNotWaitForIdlers(t *testing.T) {
 		t.Fatalf("%d of 3 tasks ran; joined %v", ran, late)
 	}
 	counts := make([]int, 4)
-	next := j.open(4, 1, func(i int) { counts[i]++ })
-	late.work(1)
-	next.work(0)
+	next := j.open(1, work{each: func(i int) { counts[i]++ }, tasks: 4, most: 1})
+	late.run(1)
+	next.run(0)
 	(&Pool{}).wait(j)
 	for i, n := range counts {
 		if n != 1 {
@@ -162,11 +162,12 @@ func TestPoolUnderForeignLoad(t *testing.T) {
 func TestPoolAllocatesNothing(t *testing.T) {
 	pool := NewPool(3)
 	defer pool.Close()
-	task := func(int) {}
-	for name, share := range map[string]func(int, func(int)){"run": pool.Run, "sweep": pool.Sweep} {
-		if n := testing.AllocsPerRun(200, func() { share(16, task) }); n >= 1 {
-			t.Errorf("a %s allocates %v times", name, n)
-		}
+	each, some := func(int) {}, func(int, int) {}
+	if n := testing.AllocsPerRun(200, func() { pool.Run(16, each) }); n >= 1 {
+		t.Errorf("a run allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(200, func() { pool.Sweep(16, 1, some) }); n >= 1 {
+		t.Errorf("a sweep allocates %v times", n)
 	}
 }
 

@@ -52,6 +52,14 @@ func (b operandB) rows(k int) int {
 	return k
 }
 
+// ahead returns how many k of a panel lie within the prefetch distance.
+func (b operandB) ahead() int {
+	if b.pairs {
+		return 2 * streamAhead / b.ks
+	}
+	return streamAhead / b.ks
+}
+
 // operandC is the result, row-major with ld elements from row to row.
 type operandC struct {
 	p  []float32
@@ -101,6 +109,9 @@ func (ks *kernels) tilesFrom(a operandA, i, m int) (rows, groups int) {
 		}
 		return a.group, left / a.group
 	}
+	if left <= ks.rows {
+		return left, 1
+	}
 	tiles := (left + ks.rows - 1) / ks.rows
 	rows = (left + tiles - 1) / tiles
 	return rows, tiles - (rows*tiles - left)
@@ -128,10 +139,15 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 	if m*k <= residentA {
 		for j := 0; j < n; {
 			cols := ks.groupColumns(a, m, n-j)
-			for k0 := 0; k0 < k; k0 += step {
-				block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
-				if block.next = block.kc * b.ks; k0+step >= k {
+			for k0, kc := 0, 0; k0 < k; k0 += kc {
+				if kc = min(step, k-k0); m <= ks.rows {
+					kc = untilTurn(k-k0, kc, b.ahead())
+				}
+				block := ks.block(c, a, b, k0, kc, accumulate)
+				if block.next = block.kc * b.ks; k0+kc == k {
 					block.next = cols/lanes*b.panel - b.rows(k0)*b.ks
+				} else if m <= ks.rows {
+					block.next = streamAhead
 				}
 				block.panels(j, cols, m)
 			}
@@ -143,11 +159,22 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 		block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
 		for j := 0; j < n; {
 			cols := ks.groupColumns(a, m, n-j)
-			block.next = cols / lanes * b.panel
+			if block.next = cols / lanes * b.panel; m <= ks.rows {
+				block.next = streamAhead
+			}
 			block.panels(j, cols, m)
 			j += cols
 		}
 	}
+}
+
+// untilTurn returns the length of the next run through panels of which so many k are left. It stops
+// before the last ones, whose tile call prefetches the beginning of the next panels.
+func untilTurn(left, most, ahead int) int {
+	if left <= most && left > 2*ahead {
+		return left - ahead
+	}
+	return most
 }
 
 // groupColumns returns the number of columns, out of left, that the tiles of m rows take at a time:
@@ -174,7 +201,7 @@ type kStep struct {
 	b          operandB
 	kc         int // rows of B
 	accumulate int
-	next       int // distance from this block of B to the next one needed, in bytes
+	next       int // distance from this block of B to what it prefetches, in bytes
 }
 
 // block returns the part of a product over k in [k0, k0+kc).
@@ -202,10 +229,8 @@ func (s *kStep) panels(j, cols, m int) {
 	wide := bits.TrailingZeros(uint(cols / lanes))
 	b := unsafe.Add(s.b.p, j/lanes*s.b.panel)
 	c := unsafe.Pointer(unsafe.SliceData(s.c.p[j:]))
-	ahead, step := streamAhead, s.b.ks
-	if m > s.ks.rows { // the tiles share this block, so together they prefetch the next one
-		ahead, step = s.next, s.b.ks/((m+s.ks.rows-1)/s.ks.rows)
-	}
+	// Tiles that share this block prefetch the next one together.
+	ahead, step := s.next, s.b.ks/((m+s.ks.rows-1)/s.ks.rows)
 	for i := 0; i < m; {
 		rows, groups := s.ks.tilesFrom(s.a, i, m)
 		s.tiles[rows][wide](groups, s.kc, s.a.at(i), s.a.rows, s.a.ks, s.a.groupStride(rows), b, s.b.ks, s.b.panel, ahead, step,

@@ -20,53 +20,74 @@ func (s *span) set(round uint64, from, to int) {
 	s.word.Store(round<<(2*unitBits) | uint64(from)<<unitBits | uint64(to))
 }
 
-// take removes the first unit of the span, or the second half of its units. It returns an empty
-// range if nothing is left, or if the span belongs to another round.
-func (s *span) take(round uint64, half bool) (from, to int) {
+// takeFirst removes at most so many units from the beginning of the span. It returns none if nothing
+// is left, or if the span belongs to another round.
+func (s *span) takeFirst(round uint64, most int) (from, to int) {
 	for {
 		word := s.word.Load()
-		from, to := int(word>>unitBits&mostUnits), int(word&mostUnits)
-		if word>>(2*unitBits) != round || from >= to {
+		from, to, ok := unpack(round, word)
+		if !ok {
 			return 0, 0
 		}
-		if half {
-			middle := from + (to-from)/2
-			if s.word.CompareAndSwap(word, word-uint64(to-middle)) {
-				return middle, to
-			}
-			continue
-		}
-		if s.word.CompareAndSwap(word, word+1<<unitBits) {
-			return from, from + 1
+		n := min(most, to-from)
+		if s.word.CompareAndSwap(word, word+uint64(n)<<unitBits) {
+			return from, from + n
 		}
 	}
 }
 
-// work runs tasks of the round until none is left. A worker takes the first units of its own span,
-// and then halves of other workers' spans.
-func (t ticket) work(worker int) {
-	own := worker % t.spans
+// takeHalf removes the second half of the units.
+func (s *span) takeHalf(round uint64) (from, to int) {
 	for {
-		from, to := t.job.spans[own].take(t.round, false)
+		word := s.word.Load()
+		from, to, ok := unpack(round, word)
+		if !ok {
+			return 0, 0
+		}
+		middle := from + (to-from)/2
+		if s.word.CompareAndSwap(word, word-uint64(to-middle)) {
+			return middle, to
+		}
+	}
+}
+
+// unpack returns the units of a word. ok is false if the word has none of this round.
+func unpack(round, word uint64) (from, to int, ok bool) {
+	from, to = int(word>>unitBits&mostUnits), int(word&mostUnits)
+	return from, to, word>>(2*unitBits) == round && from < to
+}
+
+// run runs tasks of the round until none is left. A worker takes the first units of its own span,
+// and then halves of other workers' spans.
+func (t ticket) run(worker int) {
+	own, most := worker%t.spans, t.most
+	for {
+		from, to := t.job.spans[own].takeFirst(t.round, most)
 		for other := 1; from == to && other < t.spans; other++ {
-			from, to = t.job.spans[(own+other)%t.spans].take(t.round, true)
+			from, to = t.job.spans[(own+other)%t.spans].takeHalf(t.round)
 		}
 		if from == to {
 			return
 		}
-		if to > from+1 { // others may take over what this worker has taken over
-			t.job.spans[own].set(t.round, from+1, to)
+		if to > from+most { // others may take over what this worker has taken over
+			t.job.spans[own].set(t.round, from+most, to)
+			to = from + most
 		}
-		t.job.runUnit(from)
+		t.job.runUnits(from, to)
 	}
 }
 
-// runUnit runs the tasks of a unit.
-func (j *job) runUnit(unit int) {
-	for task := unit * j.grain; task < min(j.tasks, (unit+1)*j.grain); task++ {
-		j.run(task)
+// runUnits runs the tasks of some units.
+func (j *job) runUnits(from, to int) {
+	first, last := from*j.grain, min(j.tasks, to*j.grain)
+	if j.some != nil {
+		j.some(first, last)
+	} else {
+		for task := first; task < last; task++ {
+			j.each(task)
+		}
 	}
-	if j.pending.Add(-1) == 0 {
+	if j.pending.Add(int64(from-to)) == 0 {
 		j.finished <- struct{}{}
 	}
 }

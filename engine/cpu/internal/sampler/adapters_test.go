@@ -314,3 +314,25 @@ func TestAStepHasTheRowsOfAnAdapterTogether(t *testing.T) {
 		t.Error("the order of the running sequences has changed")
 	}
 }
+
+// TestSequencesWithCommonPagesAreNeighbours, also if others came between them, so that a step reads the pages once.
+func TestSequencesWithCommonPagesAreNeighbours(t *testing.T) {
+	a, b := &adapter{root: -1}, &adapter{root: -2}
+	var running []*sequence
+	for i, s := range []struct {
+		adapter *adapter
+		pages   []int32
+	}{
+		{a, []int32{7, 8, 20}}, {a, []int32{3, 4, 21}}, {b, []int32{1, 22}},
+		{a, []int32{7, 8, 23}}, {a, []int32{3, 5, 24}}, {a, []int32{3, 4, 25}},
+	} {
+		running = append(running, &sequence{request: &request{adapter: s.adapter}, chain: chain{pages: s.pages}, index: i})
+	}
+	var order []int
+	for _, q := range byAdapter(nil, running) {
+		order = append(order, q.index)
+	}
+	if want := []int{2, 1, 5, 4, 0, 3}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}

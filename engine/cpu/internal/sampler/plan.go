@@ -36,10 +36,13 @@ func (s *scheduler) plan() int {
 }
 
 // byAdapter returns the sequences with those of an adapter as neighbours, so that a step reads the weights of each adapter
-// once. Sequences of one prompt stay neighbours.
+// once. Of these, sequences that begin with the same pages are neighbours, whenever they came, so that a step reads common
+// pages once.
 func byAdapter(dst, running []*sequence) []*sequence {
 	dst = append(dst[:0], running...)
-	slices.SortStableFunc(dst, func(a, b *sequence) int { return cmp.Compare(a.request.adapter.root, b.request.adapter.root) })
+	slices.SortStableFunc(dst, func(a, b *sequence) int {
+		return cmp.Or(cmp.Compare(a.request.adapter.root, b.request.adapter.root), slices.Compare(a.chain.pages, b.chain.pages))
+	})
 	return dst
 }
 
