@@ -86,7 +86,9 @@ func (p *KVPages) Store(pool *Pool, k, v Matrix, slots []int32) {
 	}
 	pool.Sweep(len(slots), step, func(from, to int) { // a core stores about the rows that it reads in Paged
 		if p.per == 2 {
-			p.storePairs(ks, pool, k, v, slots, from, to)
+			scratch := pool.Borrow(p.pairScratch())
+			p.storePairs(ks, scratch, k, v, slots, from, to)
+			pool.Return(scratch)
 			return
 		}
 		for i := from; i < to; {

@@ -7,13 +7,13 @@ func words(v []float32, n int) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v[:n]))), n)
 }
 
+// pairScratch returns the floats that storePairs needs: the rounded keys of a page or values of a pair.
+func (p *KVPages) pairScratch() int { return max(PageTokens*p.heads*p.keyRows(), p.heads*p.dim) }
+
 // storePairs is [KVPages.Store] in BF16, for rows [from, to).
-func (p *KVPages) storePairs(ks *kernels, pool *Pool, k, v Matrix, slots []int32, from, to int) {
+func (p *KVPages) storePairs(ks *kernels, scratch []float32, k, v Matrix, slots []int32, from, to int) {
 	wide := 2 * p.heads * p.keyRows() // bf16 numbers of a token's keys
-	room := max(PageTokens*wide, 2*roundUp(p.heads*p.dim)) / 2
-	scratch := pool.Borrow(room)
-	defer pool.Return(scratch)
-	rounded := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(scratch))), 2*room)
+	rounded := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(scratch))), 2*p.pairScratch())
 	for i := from; i < to; {
 		if wholePage(slots[i:to]) {
 			for r := range PageTokens {

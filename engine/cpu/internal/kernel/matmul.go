@@ -43,8 +43,9 @@ func MatMulPacked(pool *Pool, c, a Matrix, w *Packed, accumulate bool) {
 		return
 	}
 	if w.pairs != nil && a.Cols%2 == 1 {
-		a = withZeros(pool, a)
-		defer pool.Return(a.Data)
+		buf := pool.Borrow(a.Rows * (a.Cols + 1))
+		defer pool.Return(buf)
+		a = withZeros(buf, a)
 	}
 	pool.split(c.Rows, c.Cols, a.Cols, a.trans, func(i, rows, j, panels int) {
 		ks.blockProduct(pool, c, a, w.operand(j), i, rows, j, panels, 0, a.Cols, accumulate)

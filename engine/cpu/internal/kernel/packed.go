@@ -74,8 +74,11 @@ func (p *Packed) Pack(pool *Pool, b Matrix) {
 			ks.packPanels(p.f32[from*p.K*lanes:], b, from, to, 0, p.K)
 			return
 		}
-		for j := from; j < to && p.K > 0; j++ {
-			ks.packPairs(pool, p.pairs[j*p.pairRows()*lanes:(j+1)*p.pairRows()*lanes], b, j)
+		size := p.pairRows() * lanes
+		buf := pool.Borrow(3 * size)
+		defer pool.Return(buf)
+		for j := from; j < to && size > 0; j++ {
+			ks.packPairs(p.pairs[j*size:(j+1)*size], buf, b, j)
 		}
 	})
 }
@@ -83,10 +86,9 @@ func (p *Packed) Pack(pool *Pool, b Matrix) {
 // pairRows returns the rows of a panel in BF16. If K is odd, the second weights of the last row are 0.
 func (p *Packed) pairRows() int { return (p.K + 1) / 2 }
 
-// packPairs rounds panel j of b to bf16 and joins the weights of two inputs.
-func (ks *kernels) packPairs(pool *Pool, dst []uint32, b Matrix, j int) {
-	buf := pool.Borrow(3 * len(dst))
-	defer pool.Return(buf)
+// packPairs rounds panel j of b to bf16 and joins the weights of two inputs. buf is three times as long
+// as dst.
+func (ks *kernels) packPairs(dst []uint32, buf []float32, b Matrix, j int) {
 	weights, rounded := buf[:2*len(dst)], unsafe.Slice((*uint16)(unsafe.Pointer(&buf[2*len(dst)])), 2*len(dst))
 	ks.packPanels(weights, b, j, j+1, 0, b.Rows)
 	clear(weights[b.Rows*lanes:])
@@ -104,9 +106,9 @@ func joinPairs(dst []uint32, first, second []uint16) {
 	}
 }
 
-// withZeros returns a borrowed copy of a with a column of zeros more: pairs of weights need two inputs.
-func withZeros(pool *Pool, a Matrix) Matrix {
-	m := NewMatrix(pool.Borrow(a.Rows*(a.Cols+1)), a.Rows, a.Cols+1)
+// withZeros returns a copy of a in buf with a column of zeros more: pairs of weights need two inputs.
+func withZeros(buf []float32, a Matrix) Matrix {
+	m := NewMatrix(buf, a.Rows, a.Cols+1)
 	for i := range a.Rows {
 		row := m.Row(i)
 		row[a.Cols] = 0
