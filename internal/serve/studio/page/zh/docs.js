@@ -739,7 +739,7 @@ export const docs = {
   "trainer.use_remove_padding 97ecc0e7": "打包序列而不填充。",
   "trainer.balance_batch cb4568c4": "在各 GPU 之间平衡词元。",
   "trainer.critic_warmup 40b9002a": "只有 critic 学习的最初步数。上游在其中的最后一步已训练策略。",
-  "trainer.max_token_len_per_gpu 447b7add": "一个微批次的词元数；未设置时为 2 × model.max_model_len，至少 2048。",
+  "trainer.max_token_len_per_gpu 0f9a37b3": "一个微批次的词元数，至少容纳一行。未设置时取适合引擎的值：内置引擎为 1024；其他引擎为 2 × model.max_model_len，至少 2048。",
   "trainer.ulysses_sequence_parallel_size 72d19221": "引擎切分一个序列所用的 GPU 数。",
   "trainer.fix_actor_microbatch_loss_scale 37bf719f": "按词元数给微批次加权。",
   "trainer.param_offload 658b8c8e": "权重不使用时保存在主机内存中。对于策略和 critic，或对于参考模型，trainer_config 中 actor_rollout_ref.actor 或 .ref 的 fsdp_config 也可说明。",
