@@ -39,6 +39,9 @@ type Stats struct {
 	Busy      time.Duration // in steps
 	Running   int           // sequences now, including preempted ones
 	Queued    int           // requests waiting now
+	Drafted   int64         // draft tokens verified
+	Accepted  int64         // of them, those that were drawn
+	Saved     time.Duration // by drafts, estimated
 	Cached    int           // tokens that the K/V cache's pages in use now can hold, including idle pages
 }
 
