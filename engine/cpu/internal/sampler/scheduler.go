@@ -82,11 +82,14 @@ func (s *scheduler) step() {
 	s.model.forward(&s.batch)
 	s.keepHidden()
 	sampled := s.drawTokens()
-	s.measure(time.Since(start))
+	drafts := s.measure(time.Since(start))
 	s.inbox.record(func(stats *Stats) {
 		stats.Steps++
 		stats.Prefilled += int64(prefilled)
 		stats.Sampled += int64(sampled)
+		stats.Drafted += int64(drafts.verified)
+		stats.Accepted += int64(drafts.accepted)
+		stats.Saved += drafts.saved
 		stats.Busy += time.Since(start)
 	})
 	s.deliver()

@@ -92,33 +92,33 @@ func (s *scheduler) settle(first int) (drawn int) {
 	return drawn
 }
 
-// measure records how long the step took, and what its drafts have brought.
-func (s *scheduler) measure(took time.Duration) {
+// outcome is what drafts have brought.
+type outcome struct {
+	verified, accepted int
+	saved              time.Duration
+}
+
+// measure records how long the step took, and returns what its drafts have brought.
+func (s *scheduler) measure(took time.Duration) (of outcome) {
 	decoding, rows := len(s.grouped), len(s.batch.tokens)
 	if s.drafter == nil || decoding == 0 {
-		return
+		return of
 	}
-	alone := len(s.draws) == rows && len(s.batch.headAdapters) == rows // no rows of prompts
-	drafted, accepted := 0, 0
 	for i := range s.draws {
-		d := &s.draws[i]
-		if i > 0 && d.sequence == s.draws[i-1].sequence {
-			drafted++
+		if d := &s.draws[i]; i > 0 && d.sequence == s.draws[i-1].sequence {
+			of.verified++
 			if d.drawn {
-				accepted++
+				of.accepted++
 			}
 		}
 	}
-	saved := 0.0
-	if alone {
-		s.drafter.pace.record(rows, took)
-		if drafted > 0 {
-			saved = float64(decoding+accepted)/float64(decoding)*float64(s.drafter.pace.of(decoding)) - took.Seconds()
-		}
+	if len(s.draws) > rows || len(s.batch.headAdapters) > rows || s.draws[len(s.draws)-1].row != rows-1 {
+		return of // prompts took a part of the time
 	}
-	s.inbox.record(func(stats *Stats) {
-		stats.Drafted += int64(drafted)
-		stats.Accepted += int64(accepted)
-		stats.Saved += time.Duration(saved * float64(time.Second))
-	})
+	pace := &s.drafter.pace
+	if pace.record(rows, took); of.verified > 0 {
+		plain := float64(pace.of(decoding)) * float64(decoding+of.accepted) / float64(decoding)
+		of.saved = time.Duration(plain*float64(time.Second)) - took
+	}
+	return of
 }
