@@ -83,6 +83,10 @@ func teach(t *testing.T, s *Sampler, a asked, replies []trinity.Completion, ever
 func TestDraftsChangeNoBit(t *testing.T) {
 	requests := drafted()
 	order := rand.New(rand.NewPCG(3, 4)).Perm(len(requests))
+	options := 3
+	if testing.Short() {
+		options = 1 // the race detector takes ten times as long
+	}
 	for number, c := range []struct {
 		model    string
 		storage  kernel.Storage
@@ -106,12 +110,12 @@ func TestDraftsChangeNoBit(t *testing.T) {
 			}
 			return s
 		}
-		want := answers(t, begin(Options{}), mine, order, 1)
 		all := []Options{
 			{Drafts: 1}, {Drafts: 2, MaxSequences: 3, PrefillChunk: 5}, {Drafts: 3, MaxTokens: 160, MaxModelLen: 64}, {Drafts: 5},
 			{Drafts: 8, MaxTokens: 200, MaxModelLen: 64}, {Drafts: 16}, {Drafts: Automatic, MaxSequences: 4},
 		}
-		for i := range 3 { // each with some models
+		want := answers(t, begin(Options{}), mine, order, 1)
+		for i := range options { // each with some models
 			opts := all[(number*3+i)%len(all)]
 			s := begin(opts)
 			for round, every := range []int{1 << 30, 6, 2} {
