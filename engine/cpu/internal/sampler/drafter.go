@@ -182,8 +182,9 @@ func (d *drafter) choose(decoding []*sequence, free int) {
 	if d.idle++; d.auto && (!d.pace.isFresh(len(decoding)) || d.idle > patient && d.idle%patient > 0) {
 		return
 	}
+	most := min(d.most, (2*free+len(decoding)-1)/len(decoding)) // twice what each could have
 	for _, q := range decoding {
-		d.propose(q, min(d.most, q.request.length-len(q.tokens)-1))
+		d.propose(q, min(most, q.request.length-len(q.tokens)-1))
 	}
 	if !d.auto {
 		for given := true; given && free > 0; {
