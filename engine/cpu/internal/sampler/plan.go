@@ -5,26 +5,19 @@ import (
 	"slices"
 )
 
-// plan fills the step's rows: the newest token of every completion, then prompt tokens in order of
-// arrival. It returns the number of prompt tokens.
+// plan fills the step's rows: the newest token of every completion with its drafts, then prompt tokens in
+// order of arrival. It returns the number of prompt tokens.
 func (s *scheduler) plan() int {
 	b := &s.batch
 	b.reset()
 	s.draws, s.fresh, s.scored = s.draws[:0], s.fresh[:0], s.scored[:0]
 	s.reserve()
 	s.grouped = byAdapter(s.grouped, s.running)
+	s.grouped = slices.DeleteFunc(s.grouped, func(q *sequence) bool { return q.prompt != nil })
+	s.chooseDrafts()
 	for _, q := range s.grouped {
-		if q.prompt != nil {
-			continue
-		}
-		position := q.position()
-		q.chain.oldest = min(q.chain.oldest, q.request.adapter.version)
-		s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
-		b.heads = append(b.heads, b.add(q.request.adapter, q.tokens[len(q.tokens)-1], position, &q.chain))
-		if position%pageTokens == pageTokens-1 {
-			tokens := q.tokensOf(position / pageTokens)
-			s.pages.filled(&q.chain, q.chain.pages[position/pageTokens], tokens[:], s.steps)
-		}
+		s.draws = b.addNext(q, s.draws)
+		q.fill(&s.pages, q.position(), s.steps)
 	}
 	budget := s.opts.PrefillChunk
 	for _, p := range s.prompts {
@@ -33,6 +26,19 @@ func (s *scheduler) plan() int {
 		}
 	}
 	return s.opts.PrefillChunk - budget
+}
+
+// addNext adds the row of a completion's newest token and those of its drafts, and appends their draws.
+func (b *batch) addNext(q *sequence, draws []draw) []draw {
+	a, position := q.request.adapter, q.position()
+	q.chain.oldest = min(q.chain.oldest, a.version)
+	draws = append(draws, draw{sequence: q, row: len(b.heads)})
+	b.heads = append(b.heads, b.add(a, q.tokens[len(q.tokens)-1], position, &q.chain))
+	for i, draft := range q.drafts[:q.verified] {
+		draws = append(draws, draw{sequence: q, row: len(b.heads)})
+		b.heads = append(b.heads, b.add(a, draft.token, position+1+i, &q.chain))
+	}
+	return draws
 }
 
 // byAdapter returns the sequences with those of an adapter as neighbours, so that a step reads the weights of each adapter
