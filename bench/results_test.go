@@ -71,7 +71,7 @@ func TestReport(t *testing.T) {
 	}
 	got := report(rows)
 	for _, want := range []string{
-		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | – | tok/s | – | – | ? | 1 | avx2 | 0 % |",
+		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | – | tok/s | – | – | – | – | ? | 1 | avx2 | 0 % |",
 		"| decode_8 | b | 4.00 | – | – | – | tok/s |", "| decode_8 | a |  |  | `c` | 4.00 | 2.00 |", `| 4.00 | illegal \| instruction |`,
 		`| avx2 | 0 % |`, `| 6 % \* |`, "\n\\* Other programs took more than 5 % of the cores",
 	} {

@@ -221,12 +221,29 @@ func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Ro
 	}
 	row.Limits = row.Limits.better(after)
 	if w.limit != nil {
-		limit := w.limit(s.config, row.Limits, w, row.DType)
-		row.Limit = &limit
+		if err := s.limit(&row, w); err != nil {
+			return row, err
+		}
 	}
 	row.LoadAfter = loadAverage()
 	row.conclude()
 	return row, ctx.Err()
+}
+
+// limit computes what the row could reach at best.
+func (s *session) limit(row *Row, w *workload) (err error) {
+	b := &bound{limits: row.Limits, Config: s.config, storage: storages[row.DType]}
+	if w.model {
+		if b.cached, err = cachedBytes(s.set.model, row.DType); err != nil {
+			return err
+		}
+	}
+	best := w.limit(b, w)
+	row.Limit = &best.limit
+	if best.byPhase > 0 {
+		row.ByPhase = &best.byPhase
+	}
+	return nil
 }
 
 // dtype is the storage of our sampler's weights; "" is the engine's own choice. Without a peer it is that of the workload's rows if they agree.

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"cmp"
-
-	"github.com/trinity-go/trinity/model"
-)
+import "cmp"
 
 // workload is one thing that is measured.
 type workload struct {
@@ -21,13 +17,13 @@ type workload struct {
 	packed  bool // sequences as long as the rows of GSM8K, for the PyTorch worker
 	whole   bool // the time of the prompts counts with that of the completions
 
-	ours    func(a *assignment) (task, error)                                  // in a child process; nil for whole processes
-	command func(s *session) []string                                          // a whole process of ours
-	needs   []string                                                           // peers whose Pythons our side runs
-	rivals  []rival                                                            // a row each
-	goal    float64                                                            // what ours is to reach, in the unit; 0 for none
-	proof   float64                                                            // share of a delivery for hashing and proof
-	limit   func(c *model.Config, l limits, w *workload, dtype string) float64 // in the unit; nil if there is none that says something
+	ours    func(a *assignment) (task, error)    // in a child process; nil for whole processes
+	command func(s *session) []string            // a whole process of ours
+	needs   []string                             // peers whose Pythons our side runs
+	rivals  []rival                              // a row each
+	goal    float64                              // what ours is to reach, in the unit; 0 for none
+	proof   float64                              // share of a delivery for hashing and proof
+	limit   func(b *bound, w *workload) possible // nil if there is none that says something
 }
 
 // rival is what a workload is compared with: a program that does the same work.
