@@ -27,6 +27,7 @@ type sample struct {
 	Bytes   int     `json:"bytes,omitempty"`    // of an experience in a store
 	Again   float64 `json:"again_s,omitempty"`  // seconds of the same curves once more
 	CPU     float64 `json:"cpu_s,omitempty"`    // seconds of all cores that the process computed, and those that a run started
+	Cost    float64 `json:"cost_s,omitempty"`   // of them, those of a token that Value counts; 0 if Value is of the whole run
 	Sent    int64   `json:"sent,omitempty"`     // bytes of the curves, as they were sent
 	PeakRSS int64   `json:"peak_rss,omitempty"` // bytes of the servers that the run started
 

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -23,21 +22,17 @@ type sampling struct {
 }
 
 func newSampling(a *assignment) (task, error) {
-	spec := engine.SamplerSpec{ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New}
-	if a.DType != "f32" {
-		spec.Quantization = a.DType
-	}
 	opener, err := registry.Samplers.Build("cpu")
 	if err != nil {
 		return nil, err
 	}
-	s, err := opener.OpenSampler(context.Background(), spec)
+	s, err := opener.OpenSampler(context.Background(), samplerSpec(a))
 	return &sampling{sampler: s, calls: a.Calls, new: a.New, whole: a.Whole}, err
 }
 
 func (s *sampling) run(number int) (sample, error) {
 	prompts := s.calls[number]
-	c := newClock(len(prompts))
+	c := newClock(len(prompts), s.new)
 	var eg errgroup.Group
 	for i, tokens := range prompts {
 		eg.Go(func() error {
@@ -63,42 +58,67 @@ func (s *sampling) run(number int) (sample, error) {
 	case s.whole:
 		return sample{Value: float64(len(prompts)*s.new) / c.last.Sub(c.start).Seconds()}, nil
 	case s.new == 1:
-		return sample{Value: float64(len(prompts)*len(prompts[0])) / c.prefill().Seconds()}, nil
+		return sample{Value: float64(len(prompts)*len(prompts[0])) / c.first.Sub(c.start).Seconds()}, nil
 	}
-	return sample{Value: c.decode()}, nil
+	return c.decode()
 }
 
-// clock separates prefill from decoding: decoding begins when every sequence has its first token.
+// clock separates prefill from decoding. It times the steps in which all sequences decode: from the step that gives the last of them
+// its first token to the one that gives some sequence its last.
 type clock struct {
 	mu      sync.Mutex
 	start   time.Time
-	begun   []bool
-	waiting int       // sequences without a token
-	first   time.Time // when the last of them got one
-	last    time.Time
-	count   int // tokens after first
+	tokens  []int // of each sequence
+	most    int   // tokens of a sequence
+	waiting int   // sequences without a token
+	ending  bool  // some sequence has all its tokens
+	count   int   // tokens of steps in which all decode, so as many for each sequence
+	first   moment
+	end     moment    // of the last of these steps
+	last    time.Time // token
 }
 
-func newClock(sequences int) *clock {
-	return &clock{start: time.Now(), begun: make([]bool, sequences), waiting: sequences}
+// moment is when something was, and the processor time that this process had taken.
+type moment struct {
+	time.Time
+	cpu time.Duration
+}
+
+func now() moment { return moment{time.Now(), processorTime()} }
+
+func newClock(sequences, most int) *clock {
+	return &clock{start: time.Now(), tokens: make([]int, sequences), most: most, waiting: sequences}
 }
 
 func (c *clock) tick(sequence int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = time.Now()
-	if c.waiting == 0 {
-		c.count++
-	}
-	if !c.begun[sequence] {
-		c.begun[sequence] = true
+	steady := c.steady()
+	c.tokens[sequence]++
+	c.ending = c.ending || c.tokens[sequence] == c.most
+	switch {
+	case steady:
+		if c.count++; c.count%len(c.tokens) == 0 {
+			c.end = now()
+		}
+	case c.tokens[sequence] == 1:
 		if c.waiting--; c.waiting == 0 {
-			c.first = c.last
+			c.first = now()
 		}
 	}
 }
 
-func (c *clock) prefill() time.Duration { return c.first.Sub(c.start) }
+// steady tells whether all sequences decode in this step.
+func (c *clock) steady() bool {
+	return c.waiting == 0 && (!c.ending || c.count%len(c.tokens) != 0)
+}
 
-// decode is in tokens per second.
-func (c *clock) decode() float64 { return float64(c.count) / c.last.Sub(c.first).Seconds() }
+// decode returns tokens per second, and the processor time of a token.
+func (c *clock) decode() (sample, error) {
+	if c.end.IsZero() {
+		return sample{}, fmt.Errorf("no step decodes all %d sequences: some end before the last has its first token", len(c.tokens))
+	}
+	n := float64(c.count)
+	return sample{Value: n / c.end.Sub(c.first.Time).Seconds(), Cost: (c.end.cpu - c.first.cpu).Seconds() / n}, nil
+}
