@@ -33,6 +33,7 @@ type settings struct {
 	dtype   string
 	save    bool
 	server  string
+	compare string
 }
 
 func main() {
@@ -78,6 +79,7 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: "+strings.Join(storageNames(), " or ")+"; if not given the one nearest to each peer's")
 	f.StringVar(&s.server, "server", "", "server on this machine with the model: vLLM for served_rollouts, which is left out without one, "+
 		"or that of a delivery_…, which has a fake without one")
+	f.StringVar(&s.compare, "compare", "", "commit: instead of peers, measure this checkout in turns with that commit, which is built in a worktree of its own")
 	f.BoolVar(&s.save, "save", false, "keep the rows in bench/results, in the file of this processor")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -110,6 +112,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("--runs is %d: want at least 1", s.runs)
 	case s.profile != "" && s.only != "":
 		return errors.New("--profile names workloads itself: leave out --only")
+	case s.profile != "" && s.compare != "":
+		return errors.New("--profile measures nothing: leave out --compare")
 	case storages[s.dtype] == storage{}:
 		return fmt.Errorf("--dtype is %q: want %s", s.dtype, strings.Join(storageNames(), " or "))
 	case model && s.model == "":

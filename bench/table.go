@@ -23,6 +23,9 @@ type Row struct {
 	ByPhase  *float64 `json:"by_phase,omitempty"`    // limit if the phases of a step follow one another
 	OfPhases float64  `json:"of_by_phase,omitempty"` // share of that limit
 
+	Turns *ratios `json:"turns,omitempty"` // of --compare: by the time of turns
+	CPU   *ratios `json:"cpu,omitempty"`   // by the processor time
+
 	Kernels      string   `json:"kernels"`       // of our side: avx512, avx2 …
 	Why          string   `json:"why,omitempty"` // there are no figures of the peer
 	Runs         int      `json:"runs"`
@@ -65,6 +68,27 @@ func (r *Row) conclude() {
 		ratio := r.times(r.Ours, theirs)
 		r.Theirs, r.Ratio = &theirs, &ratio
 	}
+}
+
+// compare computes how the ratio of two builds differs from turn to turn.
+func (r *Row) compare() {
+	r.Turns = ratiosOf(r.costs(r.OurRuns, false), r.costs(r.TheirRuns, false))
+	r.CPU = ratiosOf(r.costs(r.OurRuns, true), r.costs(r.TheirRuns, true))
+}
+
+// costs are the time of the same work in each run, of the clock or of the processor.
+func (r *Row) costs(runs []sample, processor bool) (costs []float64) {
+	for _, s := range runs {
+		switch {
+		case !processor:
+			costs = append(costs, r.times(1, s.Value))
+		case s.Cost > 0:
+			costs = append(costs, s.Cost)
+		default:
+			costs = append(costs, s.CPU)
+		}
+	}
+	return costs
 }
 
 // times is how many times as fast a is as b.
@@ -112,6 +136,12 @@ func (r *Row) cells() []string {
 	}
 	if r.Theirs != nil && r.Ratio != nil {
 		theirs, ratio = number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio)
+	}
+	if r.Turns != nil {
+		ratio = r.Turns.String()
+	}
+	if r.CPU != nil {
+		ratio += ", processor " + r.CPU.String()
 	}
 	cells := []string{name, peer, number(r.Ours), theirs, ratio, r.target(), r.Unit}
 	cells = append(cells, ofLimit(r.Limit, r.Share)...)

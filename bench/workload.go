@@ -18,7 +18,7 @@ type workload struct {
 	whole   bool // the time of the prompts counts with that of the completions
 
 	ours    func(a *assignment) (task, error)    // in a child process; nil for whole processes
-	command func(s *session) []string            // a whole process of ours
+	command func(s *session) *command            // a whole process of ours
 	needs   []string                             // peers whose Pythons our side runs
 	rivals  []rival                              // a row each
 	goal    float64                              // what ours is to reach, in the unit; 0 for none
@@ -36,6 +36,7 @@ type rival struct {
 	dtype   string              // storage of our sampler's weights in this row, unless --dtype says another
 	target  float64             // ratio that we want to reach at least; 0 for none
 	differs func(a *assignment) // what is not as in ours when we are our own rival
+	past    bool                // ourselves at the commit of --compare
 }
 
 // wanting is the rival with a target.
@@ -93,6 +94,7 @@ var workloads = []workload{
 		{name: "transformers f32", program: "transformers", script: "first_token.py"},
 		{name: "TRL f32", program: "trl", script: "first_token_trl.py"},
 		{name: "vLLM f32", program: "vllm", script: "first_token_vllm.py"}}},
+	{name: "quickstart", unit: "s", command: (*session).quickstart},
 	{name: "threads_train_step_f32", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
 	decode("threads_decode_32", 32, oneThread),
 	decode("int8_rollout", 32, inStorage("f32"), inStorage("bf16")),
