@@ -32,6 +32,7 @@ type sample struct {
 	PeakRSS int64   `json:"peak_rss,omitempty"` // bytes of the servers that the run started
 
 	Delivered *delivered `json:"delivered,omitempty"` // phases of a delivery
+	Step      *stepped   `json:"step,omitempty"`      // of a sampler
 }
 
 // mark is what lines of results begin with; libraries print others.
@@ -55,6 +56,9 @@ func child(path, profile string) error {
 	t, err := w.ours(a)
 	if err != nil {
 		return err
+	}
+	if a.Phases {
+		return serveSteps(t, os.Stdin, os.Stdout)
 	}
 	if profile != "" {
 		t = &profiled{task: t, path: profile, runs: a.Runs}

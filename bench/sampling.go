@@ -19,6 +19,7 @@ type sampling struct {
 	new     int
 	whole   bool
 	form    func(number int) (trinity.Constraint, error) // of the replies of a run; nil for none
+	clock   *clock                                       // of the run
 }
 
 func newSampling(a *assignment) (task, error) {
@@ -33,6 +34,7 @@ func newSampling(a *assignment) (task, error) {
 func (s *sampling) run(number int) (sample, error) {
 	prompts := s.calls[number]
 	c := newClock(len(prompts), s.new)
+	s.clock = c
 	var eg errgroup.Group
 	for i, tokens := range prompts {
 		eg.Go(func() error {

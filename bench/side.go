@@ -72,13 +72,18 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
+// ask writes a line, and returns the sample that answers it.
+func (p *process) ask(line string) (sample, error) {
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		return sample{}, err
+	}
+	return p.read()
+}
+
 func (p *process) run() (sample, error) {
 	pid := strconv.Itoa(p.cmd.Process.Pid)
 	before := processTicks(pid)
-	if _, err := io.WriteString(p.in, "run\n"); err != nil {
-		return sample{}, err
-	}
-	s, err := p.read()
+	s, err := p.ask("run")
 	s.CPU += max(0, processTicks(pid)-before) / ticksPerSecond // s has that of a client which the process waits for
 	p.rss = max(p.rss, s.PeakRSS)
 	return s, err
