@@ -30,6 +30,10 @@ func TestParse(t *testing.T) {
 		{[]string{"--model", "m", "--dtype", "int3"}, `--dtype is "int3": want bf16 or f32 or int8`},
 		{[]string{"--model", ""}, "no model"},
 		{[]string{"--model", "", "--only", "rollouts,sandbox,version"}, ""},
+		{[]string{"--model", "m", "--only", "decode_8,group_rollout", "--phases", "kernels=avx2,portable"}, ""},
+		{[]string{"--model", "m", "--only", "prefill", "--phases", "cores=1,2"}, "--phases: prefill has no steps that decode"},
+		{[]string{"--model", "m", "--only", "decode_8", "--phases", "cores"}, `--phases is "cores": want two values`},
+		{[]string{"--model", "m", "--profile", "decode_8", "--compare", "HEAD"}, "leave out --compare"},
 		{[]string{"--model", "", "--only", "rollouts,decode"}, "no model"},
 		{[]string{"--model", "m", "--only", "sand"}, `there is no workload "sand"`},
 	} {
