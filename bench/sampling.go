@@ -60,24 +60,28 @@ func (s *sampling) run(number int) (sample, error) {
 	case s.whole:
 		return sample{Value: float64(len(prompts)*s.new) / c.last.Sub(c.start).Seconds()}, nil
 	case s.new == 1:
-		return sample{Value: float64(len(prompts)*len(prompts[0])) / c.first.Sub(c.start).Seconds()}, nil
+		return sample{Value: float64(len(prompts)*len(prompts[0])) / c.begun.Sub(c.start).Seconds()}, nil
 	}
 	return c.decode()
 }
 
-// clock separates prefill from decoding. It times the steps in which all sequences decode: from the step that gives the last of them
-// its first token to the one that gives some sequence its last.
+// clock separates prefill from decoding. It times the steps in which all sequences decode: from the first after the step that gave the last
+// of them its first token to the one that gives some sequence its last. A step begins to deliver its tokens with those of the same sequence.
 type clock struct {
 	mu      sync.Mutex
 	start   time.Time
-	tokens  []int // of each sequence
-	most    int   // tokens of a sequence
-	waiting int   // sequences without a token
-	ending  bool  // some sequence has all its tokens
-	count   int   // tokens of steps in which all decode, so as many for each sequence
-	first   moment
-	end     moment    // of the last of these steps
+	begun   time.Time // when the last sequence got its first token
 	last    time.Time // token
+	tokens  []int     // of each sequence
+	most    int       // tokens of a sequence
+	waiting int       // sequences without a token
+	ending  bool      // some sequence has all its tokens
+	leader  int       // sequence whose tokens come first in a step; -1 is unknown
+	before  int       // sequence of the token before
+	count   int       // tokens since first
+	first   moment    // of the first step in which all decode
+	end     moment    // of the last
+	counted int       // tokens until then
 }
 
 // moment is when something was, and the processor time that this process had taken.
@@ -89,38 +93,45 @@ type moment struct {
 func now() moment { return moment{time.Now(), processorTime()} }
 
 func newClock(sequences, most int) *clock {
-	return &clock{start: time.Now(), tokens: make([]int, sequences), most: most, waiting: sequences}
+	return &clock{start: time.Now(), tokens: make([]int, sequences), most: most, waiting: sequences, leader: -1}
 }
+
+// steady tells whether all sequences decode in the next step.
+func (c *clock) steady() bool { return c.waiting == 0 && !c.ending }
 
 func (c *clock) tick(sequence int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = time.Now()
-	steady := c.steady()
+	if c.steady() {
+		c.count++
+		c.stepped(sequence)
+	}
+	c.before = sequence
 	c.tokens[sequence]++
 	c.ending = c.ending || c.tokens[sequence] == c.most
-	switch {
-	case steady:
-		if c.count++; c.count%len(c.tokens) == 0 {
-			c.end = now()
-		}
-	case c.tokens[sequence] == 1:
+	if c.tokens[sequence] == 1 {
 		if c.waiting--; c.waiting == 0 {
-			c.first = now()
+			c.begun = c.last
 		}
 	}
 }
 
-// steady tells whether all sequences decode in this step.
-func (c *clock) steady() bool {
-	return c.waiting == 0 && (!c.ending || c.count%len(c.tokens) != 0)
+// stepped notes when a step has ended, if this is its first token.
+func (c *clock) stepped(sequence int) {
+	switch {
+	case c.leader < 0:
+		c.leader, c.first, c.count = sequence, now(), 0
+	case sequence == c.leader && (c.before != sequence || len(c.tokens) == 1):
+		c.end, c.counted = now(), c.count
+	}
 }
 
 // decode returns tokens per second, and the processor time of a token.
 func (c *clock) decode() (sample, error) {
-	if c.end.IsZero() {
-		return sample{}, fmt.Errorf("no step decodes all %d sequences: some end before the last has its first token", len(c.tokens))
+	if c.counted == 0 {
+		return sample{}, fmt.Errorf("no two steps decode all %d sequences: some end before the last has its first token", len(c.tokens))
 	}
-	n := float64(c.count)
+	n := float64(c.counted)
 	return sample{Value: n / c.end.Sub(c.first.Time).Seconds(), Cost: (c.end.cpu - c.first.cpu).Seconds() / n}, nil
 }

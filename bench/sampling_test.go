@@ -5,26 +5,33 @@ import (
 	"time"
 )
 
-// TestClockTimesStepsInWhichAllDecode: the second sequence gets its first token in step 2, and the first one its last in step 4.
 func TestClockTimesStepsInWhichAllDecode(t *testing.T) {
-	c := newClock(3, 4)
-	steps := [][]int{{0}, {0, 1, 2}, {0, 1, 2}, {0, 1, 2}, {1, 2}, {1, 2}}
-	steady := []bool{false, false, true, true, false, false}
-	for i, step := range steps {
-		if got := c.steady(); got != steady[i] {
-			t.Errorf("all decode in step %d: %v, want %v", i+1, got, steady[i])
+	for _, c := range []struct {
+		name      string
+		sequences int
+		most      int
+		steps     [][]int // sequences by token
+		steady    []bool
+		tokens    int // from the first of the steady steps to the last
+	}{
+		{"a step a token", 3, 4, [][]int{{0}, {0, 1, 2}, {0, 1, 2}, {0, 1, 2}, {1, 2}, {1, 2}}, []bool{false, false, true, true, false, false}, 3},
+		{"drafts", 2, 6, [][]int{{1}, {1, 0}, {1, 1, 0}, {1, 0, 0, 0}, {1, 0}, {0}}, []bool{false, false, true, true, true, false}, 7},
+		{"one sequence", 1, 4, [][]int{{0}, {0}, {0}, {0}}, []bool{false, true, true, true}, 2},
+	} {
+		k := newClock(c.sequences, c.most)
+		for i, step := range c.steps {
+			if got := k.steady(); got != c.steady[i] {
+				t.Errorf("%s: all decode in step %d: %v, want %v", c.name, i+1, got, c.steady[i])
+			}
+			for _, sequence := range step {
+				k.tick(sequence)
+			}
+			time.Sleep(time.Millisecond)
 		}
-		for _, sequence := range step {
-			c.tick(sequence)
+		s, err := k.decode()
+		if want := float64(c.tokens) / k.end.Sub(k.first.Time).Seconds(); err != nil || s.Value != want {
+			t.Errorf("%s: %v tokens a second, %v; want %v, of %d tokens", c.name, s.Value, err, want, c.tokens)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	if c.count != 6 {
-		t.Errorf("%d tokens count, want those of two steps of three", c.count)
-	}
-	s, err := c.decode()
-	if want := 6 / c.end.Sub(c.first.Time).Seconds(); err != nil || s.Value != want || c.end.After(c.last) {
-		t.Errorf("decoding %v, %v; want %g a second, and the end before the tail", s, err, want)
 	}
 }
 
