@@ -51,7 +51,15 @@ func TestParse(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	s := &settings{}
-	want := "train_step_f32 train_branches torch_step grpo_step grpo_vllm decode_1 decode_8 decode_32 decode_64 prefill group_rollout served_rollouts served_added served_queue delivery_vllm_reload delivery_vllm_files delivery_vllm_lora delivery_sglang start quickstart threads_train_step_f32 threads_decode_32 int8_rollout store_encode store_decode store_memory store_durable store_sqlite store_recovery unequal_rollouts rollouts turns_prefill turns gateway_streams stream studio_first studio_cold studio_again studio_spans_open studio_spans studio_tokens studio_scroll studio_live studio_trace studio_trace_all studio_trace_step studio_trace_bytes studio_beside sandbox_start sandbox_start_python exec_workers python_start python_rollout python_loss service_step service_own service_tenants service_adapters service_memory service_open service_restored service_logprobs service_forward_backward service_sample service_mask service_masked_decode version"
+	want := "train_step_f32 train_branches torch_step grpo_step grpo_vllm decode_1 decode_8 decode_32 decode_64 prefill " +
+		"group_rollout served_rollouts served_added served_queue delivery_vllm_reload delivery_vllm_files delivery_vllm_lora " +
+		"delivery_sglang start quickstart threads_train_step_f32 threads_decode_32 int8_rollout store_encode store_decode " +
+		"store_memory store_durable store_sqlite store_recovery unequal_rollouts rollouts turns_prefill turns gateway_streams " +
+		"stream studio_first studio_cold studio_again studio_spans_open studio_spans studio_tokens studio_scroll studio_live " +
+		"studio_trace studio_trace_all studio_trace_step studio_trace_bytes studio_beside sandbox_start sandbox_start_python " +
+		"exec_workers python_start python_rollout python_loss service_step service_own service_tenants service_adapters " +
+		"service_memory service_open service_restored service_logprobs service_forward_backward service_sample service_mask " +
+		"service_masked_decode version"
 	if got := strings.Join(s.chosen(), " "); got != want {
 		t.Errorf("measured without --only: %s\nwant %s", got, want)
 	}

@@ -81,7 +81,7 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: "+strings.Join(storageNames(), " or ")+"; if not given the one nearest to each peer's")
 	f.StringVar(&s.server, "server", "", "server on this machine with the model: vLLM for served_rollouts, which is left out without one, "+
 		"or that of a delivery_…, which has a fake without one")
-	f.StringVar(&s.compare, "compare", "", "commit: instead of peers, measure this checkout in turns with that commit, which is built in a worktree of its own")
+	f.StringVar(&s.compare, "compare", "", "measure this checkout beside the commit of that name, in turns and in place of peers")
 	f.StringVar(&s.phases, "phases", "", "measure how long the phases of decoding steps take under two settings, step by step in turns: "+
 		"kernels=A,B, cores=A,B, dtype=A,B, or commit=A beside this checkout")
 	f.BoolVar(&s.save, "save", false, "keep the rows in bench/results, in the file of this processor")

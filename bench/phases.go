@@ -114,8 +114,8 @@ func (s *session) phasesAll(ctx context.Context, out io.Writer) error {
 
 // phases measures a workload's steps in two processes that take turns.
 func (s *session) phases(ctx context.Context, w *workload) (t phaseTable, err error) {
-	t = phaseTable{Workload: w.name, Setting: s.set.pair[0].key, Kernels: s.limits.Kernels, DType: s.dtype(w, nil), Machine: examine(ctx, s.machine.Cores)}
-	t.Command = s.command(w, nil) + " --phases " + s.set.phases
+	t = phaseTable{Workload: w.name, Setting: s.set.pair[0].key, Kernels: s.limits.Kernels, DType: s.dtype(w, nil)}
+	t.Machine, t.Command = examine(ctx, s.machine.Cores), s.command(w, nil)+" --phases "+s.set.phases
 	var sides [2]*process
 	for i, one := range s.set.pair {
 		t.Values[i] = one.value
@@ -216,11 +216,17 @@ func keepPhases(dir string, t phaseTable) error {
 func (t *phaseTable) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#### %s: %s %s beside %s\n\n", strings.TrimSpace(t.Workload+" "+t.DType), t.Setting, t.Values[0], t.Values[1])
-	fmt.Fprintf(&b, "%s, %d cores, %s, commit %s, kernels %s, foreign %s: %d and %d steps with `%s`\n\n", t.Machine.CPU, t.Machine.Cores, t.Machine.Date,
-		t.Machine.Commit, t.Kernels, percent(t.Machine.Foreign), t.Steps[0], t.Steps[1], t.Command)
-	fmt.Fprintf(&b, "| ms | %s, least | lower quartile | %s, least | lower quartile | ratio |\n|---|---|---|---|---|---|\n", t.Values[0], t.Values[1])
+	m := &t.Machine
+	fmt.Fprintf(&b, "%s, %d cores, %s, commit %s, kernels %s, foreign %s: %d and %d steps with `%s`\n\n",
+		m.CPU, m.Cores, m.Date, m.Commit, t.Kernels, percent(m.Foreign), t.Steps[0], t.Steps[1], t.Command)
+	fmt.Fprintf(&b, "| ms | %s, least | lower quartile | %s, least | lower quartile | ratio |\n", t.Values[0], t.Values[1])
+	b.WriteString("|---|---|---|---|---|---|\n")
 	for _, p := range t.Phases {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %.2f× |\n", p.Phase, number(p.Least[0]), number(p.Low[0]), number(p.Least[1]), number(p.Low[1]), p.Ratio)
+		fmt.Fprintf(&b, "| %s ", p.Phase)
+		for side := range p.Least {
+			fmt.Fprintf(&b, "| %s | %s ", number(p.Least[side]), number(p.Low[side]))
+		}
+		fmt.Fprintf(&b, "| %.2f× |\n", p.Ratio)
 	}
 	return b.String()
 }

@@ -132,7 +132,8 @@ func (b *bound) decode(w *workload, prompt float64) stage {
 // backward makes 2.5 times its forward's operations. AdamW reads weight, gradient and two moments in f32, and writes all but the gradient.
 func (b *bound) training(tokens, trained float64, attention work) stage {
 	attention.flops *= 3.5
-	return stage{1, []work{{flops: 6 * tokens * b.layers()}, {flops: 6 * trained * b.head()}, attention, {bytes: 7 * 4 * (b.layers() + b.head())}}}
+	layers, head := work{flops: 6 * tokens * b.layers()}, work{flops: 6 * trained * b.head()}
+	return stage{1, []work{layers, head, attention, {bytes: 7 * 4 * (b.layers() + b.head())}}}
 }
 
 func trainLimit(b *bound, w *workload) possible {

@@ -55,7 +55,8 @@ func TestKeepTimes(t *testing.T) {
 func TestKeepPhases(t *testing.T) {
 	dir, m := filepath.Join(t.TempDir(), "results"), machine{CPU: "A CPU"}
 	for _, line := range []phaseTable{
-		{Workload: "decode_32", Setting: "cores", Values: [2]string{"1", "2"}, Kernels: "avx2"}, {Workload: "decode_8", Setting: "commit", Kernels: "avx2"},
+		{Workload: "decode_32", Setting: "cores", Values: [2]string{"1", "2"}, Kernels: "avx2"},
+		{Workload: "decode_8", Setting: "commit", Kernels: "avx2"},
 		{Workload: "decode_32", Setting: "cores", Values: [2]string{"1", "2"}, Kernels: "avx512"},
 		{Workload: "decode_32", Setting: "cores", Values: [2]string{"1", "2"}, Kernels: "avx2", Steps: [2]int{7, 7}},
 	} {

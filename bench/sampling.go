@@ -65,8 +65,8 @@ func (s *sampling) run(number int) (sample, error) {
 	return c.decode()
 }
 
-// clock separates prefill from decoding. It times the steps in which all sequences decode: from the first after the step that gave the last
-// of them its first token to the one that gives some sequence its last. A step begins to deliver its tokens with those of the same sequence.
+// clock separates prefill from decoding. It times the steps in which all sequences decode: from the first after the step that gave the
+// last of them its first token to the one that gives some sequence its last. All steps deliver the tokens of one sequence first.
 type clock struct {
 	mu      sync.Mutex
 	start   time.Time

@@ -14,8 +14,10 @@ func TestClockTimesStepsInWhichAllDecode(t *testing.T) {
 		steady    []bool
 		tokens    int // from the first of the steady steps to the last
 	}{
-		{"a step a token", 3, 4, [][]int{{0}, {0, 1, 2}, {0, 1, 2}, {0, 1, 2}, {1, 2}, {1, 2}}, []bool{false, false, true, true, false, false}, 3},
-		{"drafts", 2, 6, [][]int{{1}, {1, 0}, {1, 1, 0}, {1, 0, 0, 0}, {1, 0}, {0}}, []bool{false, false, true, true, true, false}, 7},
+		{"a step a token", 3, 4, [][]int{{0}, {0, 1, 2}, {0, 1, 2}, {0, 1, 2}, {1, 2}, {1, 2}},
+			[]bool{false, false, true, true, false, false}, 3},
+		{"drafts", 2, 6, [][]int{{1}, {1, 0}, {1, 1, 0}, {1, 0, 0, 0}, {1, 0}, {0}},
+			[]bool{false, false, true, true, true, false}, 7},
 		{"one sequence", 1, 4, [][]int{{0}, {0}, {0}, {0}}, []bool{false, true, true, true}, 2},
 	} {
 		k := newClock(c.sequences, c.most)

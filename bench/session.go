@@ -180,8 +180,8 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 	return each(row)
 }
 
-// measureRow lets our side and the peer's take turns in random order, between two measurements of the limits, of which the better counts: clocks change from
-// minute to minute. r is nil without a peer. A peer that fails leaves the reason in the row.
+// measureRow lets our side and the peer's take turns in random order, between two measurements of the limits, of which the better counts:
+// clocks change from minute to minute. r is nil without a peer. A peer that fails leaves the reason in the row.
 func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Row, err error) {
 	row = Row{Workload: w.name, Unit: w.unit, DType: s.dtype(w, r), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx, s.machine.Cores)}
 	row.Command = s.command(w, r)

@@ -123,7 +123,8 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
-var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "target", "unit", "limit", "share", "by phase", "share", "peak RSS", "n", "kernels", "foreign"}
+var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "target", "unit",
+	"limit", "share", "by phase", "share", "peak RSS", "n", "kernels", "foreign"}
 
 // cells are what a table shows of a row.
 func (r *Row) cells() []string {

@@ -84,8 +84,8 @@ var workloads = []workload{
 	decode("decode_64", 64, vllm.wanting(1.8), transformers),
 	{name: "prefill", model: true, unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, limit: prefillLimit,
 		rivals: []rival{vllm.wanting(1.1), transformers}},
-	{name: "group_rollout", model: true, unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, steps: true,
-		ours: newSampling, limit: rolloutLimit,
+	{name: "group_rollout", model: true, unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens,
+		steps: true, ours: newSampling, limit: rolloutLimit,
 		rivals: []rival{vllm.wanting(1.5), transformers}},
 	{name: "served_rollouts", model: true, server: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newServed,
 		rivals: []rival{{name: "asyncio client", program: "vllm", script: "served_vllm.py", target: .97}}},
@@ -166,7 +166,8 @@ func inStorage(dtype string) rival {
 
 // decode is sampling after the prompts are in the cache.
 func decode(name string, rows int, rivals ...rival) workload {
-	return workload{name: name, model: true, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, steps: true, ours: newSampling, limit: decodeLimit, rivals: rivals}
+	return workload{name: name, model: true, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, steps: true,
+		ours: newSampling, limit: decodeLimit, rivals: rivals}
 }
 
 // store is experiences that go through a part of the buffer.
