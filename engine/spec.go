@@ -85,6 +85,7 @@ type SamplerSpec struct {
 	MaxSequences       int      // sequences to sample at once
 	MaxModelLen        int      // tokens of prompt and reply; 0 means the model's number of positions
 	KeepAcrossVersions bool     // calls with a Hold may use a KV cache of weights before the newest
+	Speculate          string   // draft tokens of a sequence and step, as a number; "" and "auto" let the engine choose, "off" is none
 	Adapters           []string // PEFT directories that the sampler will load; it plans memory for them
 	Slots              int      // adapters besides them that are not known yet, of LoRA's rank at most; it plans for as many in a batch
 	// Text decodes tokens, for stop strings. Tokens encodes a text without special tokens, to compare the

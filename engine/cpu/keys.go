@@ -77,6 +77,7 @@ func (samplerPlugin) Reads(*config.Settled) map[string]string {
 	return map[string]string{
 		"explorer.rollout_model.quantization":                 "",
 		"explorer.rollout_model.kv_across_versions":           "",
+		"explorer.rollout_model.speculate":                    "",
 		"synchronizer.verify":                                 "new weights do not leave this process",
 		"synchronizer.verify_interval":                        "new weights do not leave this process",
 		"cluster":                                             placement,

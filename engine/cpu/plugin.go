@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -158,6 +159,17 @@ func samplerOptions(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Poo
 		opts.Storage = kernel.Int8
 	default:
 		return opts, fmt.Errorf("cpu: quantization %q; expected bf16 or int8", spec.Quantization)
+	}
+	switch spec.Speculate {
+	case "", "auto":
+		opts.Drafts = sampler.Automatic
+	case "off":
+	default:
+		n, err := strconv.Atoi(spec.Speculate)
+		if err != nil || n < 1 || n > sampler.MostDrafts {
+			return opts, fmt.Errorf("cpu: speculate %q; expected auto, off or 1 to %d", spec.Speculate, sampler.MostDrafts)
+		}
+		opts.Drafts = n
 	}
 	if opts.MaxModelLen == 0 || opts.MaxModelLen > cfg.MaxPositions {
 		opts.MaxModelLen = cfg.MaxPositions

@@ -112,6 +112,17 @@ func (e *Explorer) checkPlace(r report) {
 	}
 }
 
+// checkDrafts checks the number of draft tokens.
+func (e *Explorer) checkDrafts(r report) {
+	if n, err := strconv.Atoi(e.RolloutModel.Speculate); !named(e.RolloutModel.Speculate, "auto", "off") && (err != nil || n < 1 || n > mostDrafts) {
+		r.fail("explorer.rollout_model.speculate", fmt.Sprintf("%q is no number of draft tokens", e.RolloutModel.Speculate),
+			fmt.Sprintf("use auto, off or a number from 1 to %d", mostDrafts))
+	}
+}
+
+// mostDrafts is the most draft tokens that an engine verifies for a sequence in one step.
+const mostDrafts = 16
+
 // Part returns the numbers of Share: k, counted from 1, and n. It returns 1, 1 if this explorer
 // takes all rows or the key is wrong.
 func (e *Explorer) Part() (k, n int) {
@@ -271,6 +282,10 @@ type InferenceModel struct {
 	// rollouts under way use it on, and the versions of their experiences begin with its oldest. Own key
 	// of Trinity-Go.
 	KvAcrossVersions string `yaml:"kv_across_versions" default:"recompute" enum:"recompute|keep"`
+	// Draft tokens that a step verifies for each sequence: `auto` chooses their number by what it measures,
+	// `off` is none, and a number from 1 to 16 is the most. Drafts come from the prompt and from other
+	// replies to it. They change no token and no log-probability. Own key of Trinity-Go.
+	Speculate string `yaml:"speculate" default:"auto"`
 	// A model behind an OpenAI-compatible API.
 	ExternalModelConfig *ExternalModel `yaml:"external_model_config"`
 	// Number of machines over which upstream spreads one engine.

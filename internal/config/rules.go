@@ -30,6 +30,7 @@ func (s *Settled) checkRules(r report) {
 	s.Cod.checkPacking(r, &s.Buffer, data, w)
 	s.TaskPipeline.check(r)
 	checkStore(r, &s.Buffer, w)
+	s.Explorer.checkDrafts(r)
 	checkEngines(r, &s.Engines, &s.Explorer, &s.Model, &s.Synchronizer, w)
 	s.Service.check(r, &s.DataProcessor, w)
 	checkTables(r, &s.Buffer, data, w)

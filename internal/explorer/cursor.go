@@ -57,7 +57,8 @@ func newCursor(step int64, tasks json.RawMessage, ahead [][]tasksetRows, inputs 
 
 // timed reports whether a metric depends on the clock, or on which calls the sampler computes together.
 func timed(name string) bool {
-	return strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "per_second") || strings.Contains(name, reusedMetric)
+	return strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "per_second") || strings.Contains(name, reusedMetric) ||
+		name == acceptedMetric || name == savedMetric
 }
 
 // metrics returns the owed metrics, nil if there are none.

@@ -47,6 +47,10 @@ type Options struct {
 	// nil if there is no trainer.
 	Enough <-chan struct{}
 
+	// Drafts returns how many draft tokens the sampler has verified and accepted so far, and the time that
+	// these saved. nil if it makes none.
+	Drafts func() (verified, accepted int64, saved time.Duration)
+
 	Learns  string // which rewards the algorithm compares: InGroup, InStep, or "" for none
 	Experts bool   // the trainer also learns from data of experts
 }
@@ -89,6 +93,7 @@ type Explorer struct {
 	toldFailure bool              // whether people have read of a failed rollout
 	highest     float64           // reward so far
 	equalSteps  int               // consecutive steps whose rewards do not differ where the algorithm compares them
+	drafts      drafts            // until the newest step that was measured
 	callless    int               // steps with tools that nobody called, from the start; -1 after a call
 
 	// beside runs do beside the steps. Run waits for it also if the trainer has ended.

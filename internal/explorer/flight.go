@@ -224,6 +224,7 @@ func (e *Explorer) measure(f *flight) trinity.Metrics {
 		"time/explore_step": f.took.Seconds(), "time/explorer_sync_interval": f.waited.Seconds(),
 	}
 	m.Merge("rollout/", e.opts.Agenda.tasks.metrics(f.outcomes))
+	e.measureDrafts(m)
 	if share, ok := e.collapsed(f.outcomes); ok {
 		m[CollapsedShare] = share
 	}

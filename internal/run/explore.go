@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -169,8 +170,18 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: feed.Pace(s.Settled),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
-		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
+		MaxFailedRatio: cfg.Explorer.MaxFailedRatio, Drafts: s.drafts,
 	}, nil
+}
+
+// drafts returns what the sampler's draft tokens have brought so far: zeros if it makes none.
+func (s *stage) drafts() (verified, accepted int64, saved time.Duration) {
+	if sampler, ok := s.models.Sampler.(interface {
+		Drafts() (verified, accepted int64, saved time.Duration)
+	}); ok {
+		return sampler.Drafts()
+	}
+	return 0, 0, 0
 }
 
 // exploreSteps returns the explorer's number of steps.

@@ -95,7 +95,7 @@ func metrics(t *testing.T, path string) []entry {
 		}
 		maps.DeleteFunc(e.Metrics, func(name string, _ any) bool {
 			return strings.HasPrefix(name, "perf/") || strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "tokens_per_second") ||
-				strings.Contains(name, "prefill_reused_ratio")
+				strings.Contains(name, "prefill_reused_ratio") || strings.Contains(name, "draft_accept_rate")
 		})
 		out = append(out, e)
 	}

@@ -52,8 +52,9 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 		all.Sample = engine.SamplerSpec{
 			ModelPath: s.ModelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.Openers.Way.Shares(),
-			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
-			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
+			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Speculate: s.Explorer.RolloutModel.Speculate,
+			Servers: s.Explorer.RolloutModel.BaseUrls,
+			Key:     s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled), Place: s.Openers.Programs.Sample,
 			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}

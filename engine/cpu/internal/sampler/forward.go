@@ -78,7 +78,7 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 		}
 		m.cache = append(m.cache, kv)
 	}
-	rows := opts.MaxSequences + opts.PrefillChunk
+	rows := opts.decodedRows() + opts.PrefillChunk
 	m.act = activations{
 		x:        t.Matrix(rows, cfg.HiddenSize),
 		normed:   t.Matrix(rows, cfg.HiddenSize),
@@ -86,7 +86,7 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 		attended: t.Matrix(rows, cfg.NumHeads*cfg.HeadDim),
 		gateUp:   t.Matrix(rows, 2*cfg.DenseSize()),
 		hidden:   t.Matrix(rows, cfg.HiddenSize),
-		logits:   t.Matrix(opts.MaxSequences, cfg.VocabSize),
+		logits:   t.Matrix(opts.decodedRows(), cfg.VocabSize),
 	}
 	if cfg.Mixture != nil {
 		m.act.mixture = t.mixtureActivations(cfg, rows)

@@ -32,11 +32,16 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 	cores := int64(opts.Pool.Size())
 	drawing := cores * int64(cfg.VocabSize) * 20
 	attention := cores * 4 * int64(m.shape.BackwardScratch(opts.MaxModelLen))
+	scratch := "one matrix while weights are published, attention, drawing"
+	if opts.Drafts != 0 {
+		drawing += textBytes
+		scratch += ", texts for drafts"
+	}
 	return []engine.MemoryPart{
 		{Kind: "sampler's weights", Bytes: weights.Bytes(), Why: "packed copy of the published version"},
 		{Kind: "KV cache", Bytes: whole.Bytes() - uncached.Bytes(), Why: fmt.Sprintf("%d tokens, of %d sequences at most; taken as they are written", opts.MaxTokens, opts.MaxSequences)},
-		{Kind: "sampler's activations", Bytes: uncached.Bytes() - weights.Bytes(), Why: fmt.Sprintf("a step of %d rows, and logits", opts.MaxSequences+opts.PrefillChunk)},
-		{Kind: "sampler's scratch", Bytes: 4*int64(largestStage(&cfg)) + drawing + attention, Why: "one matrix while weights are published, attention, drawing"},
+		{Kind: "sampler's activations", Bytes: uncached.Bytes() - weights.Bytes(), Why: fmt.Sprintf("a step of %d rows, and logits", opts.decodedRows()+opts.PrefillChunk)},
+		{Kind: "sampler's scratch", Bytes: 4*int64(largestStage(&cfg)) + drawing + attention, Why: scratch},
 	}, nil
 }
 

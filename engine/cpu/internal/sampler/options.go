@@ -29,6 +29,10 @@ type Options struct {
 	// Completion.Versions then begins with the version of the oldest K/V.
 	KeepAcrossVersions bool
 
+	// Drafts is the number of draft tokens that a step verifies for a sequence, at most MostDrafts;
+	// Automatic lets the sampler choose. It changes no bit of what is sampled. 0 means none.
+	Drafts int
+
 	MaxAdapters    int // named LoRA adapters at once; 64
 	MaxAdapterRank int // rank of the largest named LoRA adapter; 512
 
@@ -63,9 +67,20 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 			errs = append(errs, fmt.Errorf("sampler: %s is %d; expected a positive number", s.name, s.value))
 		}
 	}
+	if o.Drafts < Automatic || o.Drafts > MostDrafts {
+		errs = append(errs, fmt.Errorf("sampler: Drafts is %d; expected 0 to %d, or Automatic", o.Drafts, MostDrafts))
+	}
 	if s := cfg.RopeScaling; s != nil && s.Type == "dynamic" && o.MaxModelLen > cfg.MaxPositions {
 		errs = append(errs, fmt.Errorf("sampler: MaxModelLen %d is over the model's %d positions, where dynamic RoPE scaling changes frequencies "+
 			"with every token; set MaxModelLen to %d or less", o.MaxModelLen, cfg.MaxPositions, cfg.MaxPositions))
 	}
 	return o, errors.Join(errs...)
+}
+
+// decodedRows returns the most rows of a step that are not a prompt's.
+func (o *Options) decodedRows() int {
+	if o.Drafts == 0 {
+		return o.MaxSequences
+	}
+	return max(o.MaxSequences, verifiedRows)
 }

@@ -5,26 +5,18 @@ import (
 	"slices"
 )
 
-// plan fills the step's rows: the newest token of every completion, then prompt tokens in order of
-// arrival. It returns the number of prompt tokens.
+// plan fills the step's rows: the newest token of every completion with its drafts, then prompt tokens in
+// order of arrival. It returns the number of prompt tokens.
 func (s *scheduler) plan() int {
 	b := &s.batch
 	b.reset()
 	s.draws, s.fresh, s.scored = s.draws[:0], s.fresh[:0], s.scored[:0]
 	s.reserve()
 	s.grouped = byAdapter(s.grouped, s.running)
+	s.grouped = slices.DeleteFunc(s.grouped, func(q *sequence) bool { return q.prompt != nil })
+	s.chooseDrafts()
 	for _, q := range s.grouped {
-		if q.prompt != nil {
-			continue
-		}
-		position := q.position()
-		q.chain.oldest = min(q.chain.oldest, q.request.adapter.version)
-		s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
-		b.heads = append(b.heads, b.add(q.request.adapter, q.tokens[len(q.tokens)-1], position, &q.chain))
-		if position%pageTokens == pageTokens-1 {
-			tokens := q.tokensOf(position / pageTokens)
-			s.pages.filled(&q.chain, q.chain.pages[position/pageTokens], tokens[:], s.steps)
-		}
+		s.planNext(q)
 	}
 	budget := s.opts.PrefillChunk
 	for _, p := range s.prompts {
@@ -33,6 +25,27 @@ func (s *scheduler) plan() int {
 		}
 	}
 	return s.opts.PrefillChunk - budget
+}
+
+// planNext adds the row of a completion's newest token and those of its drafts.
+func (s *scheduler) planNext(q *sequence) {
+	b, position := &s.batch, q.position()
+	q.chain.oldest = min(q.chain.oldest, q.request.adapter.version)
+	s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
+	b.heads = append(b.heads, b.add(q.request.adapter, q.tokens[len(q.tokens)-1], position, &q.chain))
+	s.fill(q, position)
+	for i, draft := range q.drafts[:q.verified] {
+		s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
+		b.heads = append(b.heads, b.add(q.request.adapter, draft.token, position+1+i, &q.chain))
+	}
+}
+
+// fill files the page of a completion that the token at a position completes, if it does.
+func (s *scheduler) fill(q *sequence, position int) {
+	if page := position / pageTokens; position%pageTokens == pageTokens-1 {
+		tokens := q.tokensOf(page)
+		s.pages.filled(&q.chain, q.chain.pages[page], tokens[:], s.steps)
+	}
 }
 
 // byAdapter returns the sequences with those of an adapter as neighbours, so that a step reads the weights of each adapter

@@ -39,6 +39,9 @@ type Stats struct {
 	Busy      time.Duration // in steps
 	Running   int           // sequences now, including preempted ones
 	Queued    int           // requests waiting now
+	Drafted   int64         // draft tokens verified
+	Accepted  int64         // of them, those that were drawn
+	Saved     time.Duration // by drafts, estimated
 	Cached    int           // tokens that the K/V cache's pages in use now can hold, including idle pages
 }
 
@@ -199,6 +202,13 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 
 // Stats returns what the sampler has done so far.
 func (s *Sampler) Stats() Stats { return s.inbox.snapshot() }
+
+// Drafts returns how many draft tokens the steps have verified, how many of them were drawn, and the time
+// that these saved, estimated.
+func (s *Sampler) Drafts() (verified, accepted int64, saved time.Duration) {
+	stats := s.Stats()
+	return stats.Drafted, stats.Accepted, stats.Saved
+}
 
 // Close fails all requests with [ErrClosed], ends the scheduler and frees the memory.
 func (s *Sampler) Close() error {

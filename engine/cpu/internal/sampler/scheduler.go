@@ -24,44 +24,40 @@ type scheduler struct {
 	spare     []*sequence // finished, kept for their buffers
 	holds     map[holder]*hold
 
-	grouped   []*sequence // running, by adapter
+	grouped   []*sequence // of running, those that decode, by adapter
 	batch     batch
 	fresh     []*prompt // prompts that this step completes, in the order of their rows in batch.heads
 	draws     []draw
+	firsts    []int // the first draw of each sequence
 	scored    []scored
 	answered  []*request    // requests that this step completes
 	logits    kernel.Matrix // of the hidden states from firstRow on
 	firstRow  int
 	drawers   []*drawer
+	drafter   *drafter // nil without drafts
 	drawTask  func(task int)
 	scoreTask func(task int)
 }
 
-// draw is one token that a step draws.
+// draw is one token that a step draws, or would draw if all drafts before it were accepted.
 type draw struct {
 	sequence *sequence
-	row      int // of the step's hidden states
+	row      int  // of the step's hidden states
+	drawn    bool // else a draft before it was not accepted, or the completion has ended
 	token    int32
 	logprob  float32
 	top      []trinity.TokenLogprob // as many as the request wants
 }
 
 func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
-	s := &scheduler{opts: opts, inbox: inbox, model: m, pages: newPages(pagesFor(opts.MaxTokens)), holds: map[holder]*hold{}}
+	s := &scheduler{opts: opts, inbox: inbox, model: m, pages: newPages(pagesFor(opts.MaxTokens)), holds: map[holder]*hold{},
+		drafter: newDrafter(opts)}
 	for range opts.Pool.Size() {
 		s.drawers = append(s.drawers, newDrawer(m.cfg.VocabSize))
 	}
 	s.drawTask = func(task int) {
-		for i := task; i < len(s.draws); i += len(s.drawers) {
-			d := &s.draws[i]
-			row, query := s.logitsOf(d.row), &d.sequence.query
-			if row == nil {
-				continue
-			}
-			d.token, d.logprob = s.drawers[task].draw(row, query)
-			if n := d.sequence.request.params.TopLogprobs; n > 0 && d.token >= 0 {
-				d.top = s.drawers[task].top(row, n, query.temperature)
-			}
+		for i := task; i < len(s.firsts); i += len(s.drawers) {
+			s.drawFrom(s.drawers[task], s.firsts[i])
 		}
 	}
 	s.scoreTask = func(task int) {
@@ -87,10 +83,14 @@ func (s *scheduler) step() {
 	s.model.forward(&s.batch)
 	s.keepHidden()
 	sampled := s.drawTokens()
+	drafts := s.measure(time.Since(start))
 	s.inbox.record(func(stats *Stats) {
 		stats.Steps++
 		stats.Prefilled += int64(prefilled)
 		stats.Sampled += int64(sampled)
+		stats.Drafted += int64(drafts.verified)
+		stats.Accepted += int64(drafts.accepted)
+		stats.Saved += drafts.saved
 		stats.Busy += time.Since(start)
 	})
 	s.deliver()
@@ -142,25 +142,26 @@ func (s *scheduler) logitsOf(row int) []float32 {
 }
 
 // drawTokens draws the step's tokens and adds them to their sequences. It returns their number. The
-// logits of many rows, of prompts that are scored, are computed in parts.
-func (s *scheduler) drawTokens() int {
+// logits of many rows, of prompts that are scored, are computed in parts. The first part has all rows of
+// drafts.
+func (s *scheduler) drawTokens() (drawn int) {
+	s.firsts = s.firsts[:0]
 	for i := range s.draws {
-		s.draws[i].sequence.prepare()
+		if i == 0 || s.draws[i].sequence != s.draws[i-1].sequence {
+			s.firsts = append(s.firsts, i)
+		}
 	}
-	rows := len(s.batch.headAdapters)
-	for s.firstRow = 0; s.firstRow < rows; s.firstRow += s.opts.MaxSequences {
-		s.logits = s.model.head(&s.batch, s.firstRow, min(s.firstRow+s.opts.MaxSequences, rows))
-		s.opts.Pool.Run(min(len(s.drawers), len(s.draws)), s.drawTask)
+	rows, most := len(s.batch.headAdapters), s.opts.decodedRows()
+	for s.firstRow = 0; s.firstRow < rows; s.firstRow += most {
+		s.logits = s.model.head(&s.batch, s.firstRow, min(s.firstRow+most, rows))
+		s.opts.Pool.Run(min(len(s.drawers), len(s.firsts)), s.drawTask)
 		s.opts.Pool.Run(min(len(s.drawers), len(s.scored)), s.scoreTask)
 		s.model.mark("draw")
 	}
-	for i := range s.draws {
-		d := &s.draws[i]
-		if d.token >= 0 {
-			d.sequence.add(d, d.sequence.request.adapter.version)
-		}
+	for _, first := range s.firsts {
+		drawn += s.settle(first)
 	}
-	return len(s.draws)
+	return drawn
 }
 
 var (
@@ -190,6 +191,9 @@ func (s *scheduler) deliver() {
 	for i := range s.draws {
 		d := &s.draws[i]
 		q, r := d.sequence, d.sequence.request
+		if !d.drawn {
+			continue
+		}
 		if err := d.failed(); err != nil {
 			r.fail(err)
 			finished = true
@@ -202,7 +206,7 @@ func (s *scheduler) deliver() {
 			r.params.OnToken(q.index, sampled)
 		}
 		r.params.Tell(q.index, sampled)
-		if q.reason = q.finish(d.token, s.opts.Decode); q.reason != "" {
+		if q.reason != "" && !s.continues(i) {
 			finished = true
 			if q.complete() {
 				s.answered = append(s.answered, r)

@@ -23,6 +23,7 @@ type sequence struct {
 	query    query
 	seen     tokenSet      // tokens under the repetition penalty; empty without one
 	places   map[int32]int // of tokens in query.counts; nil without presence and frequency penalties
+	drafting
 }
 
 // newSequence returns the next completion of a request as a sequence.
@@ -34,6 +35,7 @@ func (s *scheduler) newSequence(r *request, p *prompt) *sequence {
 	*q = sequence{
 		request: r, index: r.admitted, prompt: p, chain: chain{pages: q.chain.pages[:0]}, seen: q.seen,
 		tokens: slices.Grow(q.tokens[:0], r.length), logprobs: slices.Grow(q.logprobs[:0], r.length),
+		drafting: drafting{drafts: q.drafts[:0]},
 		query: query{
 			temperature: r.params.Temperature, topK: r.params.TopK, topP: r.params.TopP, minP: r.params.MinP, penalty: r.params.RepetitionPenalty,
 			bias: r.bias, presence: r.params.PresencePenalty, frequency: r.params.FrequencyPenalty,
