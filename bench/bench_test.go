@@ -59,7 +59,8 @@ func TestChosen(t *testing.T) {
 		"studio_trace studio_trace_all studio_trace_step studio_trace_bytes studio_beside sandbox_start sandbox_start_python " +
 		"exec_workers python_start python_rollout python_loss service_step service_own service_tenants service_adapters " +
 		"service_memory service_open service_restored service_logprobs service_forward_backward service_sample service_mask " +
-		"service_masked_decode version"
+		"service_masked_decode version " +
+		"drafts_1 drafts_group drafts_tail drafts_unsure"
 	if got := strings.Join(s.chosen(), " "); got != want {
 		t.Errorf("measured without --only: %s\nwant %s", got, want)
 	}

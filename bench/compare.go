@@ -40,7 +40,7 @@ func (s *session) openPast(ctx context.Context) error {
 	if err := errors.Join(os.RemoveAll(bench), os.CopyFS(bench, os.DirFS(filepath.Join(s.root, "bench")))); err != nil {
 		return err
 	}
-	if err := past.compile(ctx, past.program, "bench"); err != nil {
+	if err := past.compile(ctx, past.program, "bench", "-tags", "past"); err != nil {
 		return fmt.Errorf("--compare: the workloads of this checkout do not fit commit %s: %w", name, err)
 	}
 	return nil
@@ -66,9 +66,10 @@ func (s *session) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// compile builds a program of the checkout.
-func (s *session) compile(ctx context.Context, to, folder string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, "./"+folder)
+// compile builds a program of the checkout. With the tag past it has no workloads that want an engine newer than commits which are
+// compared with.
+func (s *session) compile(ctx context.Context, to, folder string, flags ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags...), "-o", to, "./"+folder)...)
 	cmd.Dir = s.root
 	out, err := cmd.CombinedOutput()
 	if err != nil {
