@@ -137,3 +137,15 @@ func TestCompareRow(t *testing.T) {
 		t.Errorf("unknown processor times give the ratio %v", unknown.CPU)
 	}
 }
+
+// TestBothSidesHaveTheKernelsOfTheRow: which set is fastest may change between two starts on a busy machine.
+func TestBothSidesHaveTheKernelsOfTheRow(t *testing.T) {
+	s := &session{set: &settings{compare: "x"}, limits: limits{Kernels: "avx2"}, trinity: stand(t, `[ "$TRINITY_KERNELS" = avx2 ]`)}
+	side, err := s.ours(t.Context(), find("version"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := side.run(); err != nil {
+		t.Errorf("the command runs with another kernel set: %v", err)
+	}
+}

@@ -47,13 +47,10 @@ func newSession(ctx context.Context, set *settings) (*session, error) {
 	if s.dir, err = os.MkdirTemp("", "trinity-bench-"); err != nil {
 		return nil, err
 	}
-	for _, prepare := range []func(context.Context) error{s.openModel, s.build, s.openPast, s.findPeers} {
+	for _, prepare := range []func(context.Context) error{s.openModel, s.build, s.findPeers, s.measureLimits, s.openPast} {
 		if err := prepare(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
-	}
-	if s.limits, err = s.limitsNow(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -88,8 +85,8 @@ func (s *session) openModel(context.Context) error {
 
 const module = "github.com/trinity-go/trinity"
 
-// kernelsVariable names the kernel set of a process.
-const kernelsVariable = "TRINITY_KERNELS"
+// kernels is the variable that has a process use the kernel set of the row.
+func (s *session) kernels() string { return "TRINITY_KERNELS=" + s.limits.Kernels }
 
 // results keeps the rows.
 func (s *session) results() string { return filepath.Join(s.root, "bench", "results") }
@@ -102,6 +99,11 @@ func (s *session) build(ctx context.Context) error {
 	}
 	s.root, s.trinity = strings.TrimSpace(string(root)), filepath.Join(s.dir, "trinity")
 	return s.compile(ctx, s.trinity, "cmd/trinity")
+}
+
+func (s *session) measureLimits(ctx context.Context) (err error) {
+	s.limits, err = s.limitsNow(ctx)
+	return err
 }
 
 // limitsNow measures them in a process of its own: a process that is started inherits the peak memory of the one that starts it.
@@ -313,6 +315,9 @@ func (s *session) ours(ctx context.Context, w *workload, dtype string) (side, er
 	if w.ours == nil {
 		c := w.command(s)
 		c.ctx, c.unit = ctx, w.unit
+		if s.set.compare != "" {
+			c.variables = []string{s.kernels()}
+		}
 		return c, nil
 	}
 	a := s.assignment(w, dtype)
@@ -329,7 +334,7 @@ func (s *session) self(ctx context.Context, a *assignment, profile string) (side
 	if profile != "" {
 		args = append(args, profile)
 	}
-	return startChild(ctx, s.root, []string{fmt.Sprint("GOMAXPROCS=", a.Threads), kernelsVariable + "=" + s.limits.Kernels}, args...)
+	return startChild(ctx, s.root, []string{fmt.Sprint("GOMAXPROCS=", a.Threads), s.kernels()}, args...)
 }
 
 // theirs starts a peer and waits until it is warm.

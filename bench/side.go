@@ -136,6 +136,8 @@ type command struct {
 	writes bool   // checkpoints, each time into a folder that is removed
 	warm   bool
 	rss    int64
+
+	variables []string // beside our own
 }
 
 func (c *command) run() (sample, error) {
@@ -146,14 +148,14 @@ func (c *command) run() (sample, error) {
 		}
 	}
 	cmd := exec.CommandContext(c.ctx, c.args[0], c.args[1:]...)
-	cmd.Dir = c.dir
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.variables...)
 	if c.writes {
 		folder, err := os.MkdirTemp("", "trinity-bench-run-")
 		if err != nil {
 			return sample{}, err
 		}
 		defer os.RemoveAll(folder)
-		cmd.Env = append(os.Environ(), "TRINITY_CHECKPOINT_ROOT_DIR="+folder)
+		cmd.Env = append(cmd.Env, "TRINITY_CHECKPOINT_ROOT_DIR="+folder)
 	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
