@@ -15,7 +15,7 @@ import (
 )
 
 // sureTemperature makes SmolLM2 as sure of its tokens as a policy is late in training: of some hundredths of a nat.
-const sureTemperature = .15
+const sureTemperature = .05
 
 // drafts are the workloads with draft tokens. Commits before these have none.
 var drafts = []workload{
