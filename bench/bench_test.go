@@ -34,6 +34,7 @@ func TestParse(t *testing.T) {
 		{[]string{"--model", "m", "--only", "prefill", "--phases", "cores=1,2"}, "--phases: prefill has no steps that decode"},
 		{[]string{"--model", "m", "--only", "decode_8", "--phases", "cores"}, `--phases is "cores": want two values`},
 		{[]string{"--model", "m", "--profile", "decode_8", "--compare", "HEAD"}, "leave out --compare"},
+		{[]string{"--model", "m", "--only", "decode_8", "--phases", "cores=1,2", "--compare", "HEAD"}, "leave out --compare"},
 		{[]string{"--model", "", "--only", "rollouts,decode"}, "no model"},
 		{[]string{"--model", "m", "--only", "sand"}, `there is no workload "sand"`},
 	} {

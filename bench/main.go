@@ -96,6 +96,9 @@ func parse(args []string) (*settings, error) {
 
 func (s *settings) check() (err error) {
 	if s.phases != "" {
+		if s.compare != "" {
+			return errors.New("--phases measures two settings: leave out --compare, or name the commit as --phases commit=A")
+		}
 		if s.pair, err = parseSettings(s.phases); err != nil {
 			return err
 		}

@@ -115,11 +115,12 @@ func (s *session) phasesAll(ctx context.Context, out io.Writer) error {
 // phases measures a workload's steps in two processes that take turns.
 func (s *session) phases(ctx context.Context, w *workload) (t phaseTable, err error) {
 	t = phaseTable{Workload: w.name, Setting: s.set.pair[0].key, Kernels: s.limits.Kernels, DType: s.dtype(w, nil)}
-	t.Machine, t.Command = examine(ctx, s.machine.Cores), s.command(w, nil)+" --phases "+s.set.phases
 	var sides [2]*process
 	for i, one := range s.set.pair {
-		t.Values[i] = one.value
 		from := s.with(one)
+		if t.Values[i] = one.value; from == s.past {
+			t.Values[i] = from.set.compare // a hash
+		}
 		a := from.assignment(w, from.dtype(w, nil))
 		a.Phases = true
 		started, err := from.self(ctx, a, "")
@@ -129,6 +130,11 @@ func (s *session) phases(ctx context.Context, w *workload) (t phaseTable, err er
 		sides[i] = started.(*process)
 		defer func() { err = errors.Join(err, sides[i].stop()) }()
 	}
+	t.Machine, t.Command = examine(ctx, s.machine.Cores), s.command(w, nil)+" --phases "+t.Setting+"="
+	if t.Values[0] != here {
+		t.Command += t.Values[0] + ","
+	}
+	t.Command += t.Values[1]
 	before := readMeter(sides[0], sides[1])
 	var times [2]map[string][]float64
 	for range s.set.runs {
