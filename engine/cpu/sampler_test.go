@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,40 @@ func TestLoadWeightsOfAnotherModel(t *testing.T) {
 	}
 	if err := loader.LoadWeights(ctx, tiny("qwen3").ModelPath, 2); err == nil || !strings.Contains(err.Error(), "another model than the one that was opened: Architecture is qwen3, not llama") {
 		t.Errorf("another model's weights: %v", err)
+	}
+}
+
+// Whatever speculate says, a group of replies that repeat themselves is the same, and with drafts it takes fewer
+// steps.
+func TestSpeculate(t *testing.T) {
+	var want []trinity.Completion
+	for _, speculate := range []string{"off", "auto", "", "1", "16"} {
+		s, err := samplerPlugin{}.OpenSampler(t.Context(), engine.SamplerSpec{ModelPath: tiny("llama").ModelPath, Speculate: speculate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		solo := s.(*soloSampler)
+		defer solo.Close()
+		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{5, 6, 7}}, trinity.SamplingParams{N: 4, MaxTokens: 50, IgnoreEOS: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = out
+		}
+		if !reflect.DeepEqual(out, want) {
+			t.Errorf("speculate %q: got %v, want %v", speculate, out, want)
+		}
+		switch verified, accepted, _ := solo.Drafts(); {
+		case speculate == "off" && verified != 0, speculate == "16" && accepted == 0, accepted > verified:
+			t.Errorf("speculate %q: %d drafts, %d accepted", speculate, verified, accepted)
+		}
+	}
+	for _, speculate := range []string{"0", "17", "some"} {
+		_, err := samplerPlugin{}.OpenSampler(t.Context(), engine.SamplerSpec{ModelPath: tiny("llama").ModelPath, Speculate: speculate})
+		if err == nil || !strings.Contains(err.Error(), "expected auto, off or 1 to 16") {
+			t.Errorf("speculate %q: %v", speculate, err)
+		}
 	}
 }
 

@@ -70,9 +70,9 @@ func (*samplerPlugin) Reads(*config.Settled) map[string]string {
 		"explorer.rollout_model.trust_remote_code": noPython,
 	}
 	for _, key := range []string{
-		"base_urls", "api_key", "base_port", "kv_across_versions", "speculate", "tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size",
-		"enable_expert_parallel", "gpu_memory_utilization", "weight_sync_buffer_size", "extra_engine_args", "use_v1", "enforce_eager",
-		"enable_prefix_caching", "enable_chunked_prefill", "enable_runtime_lora_updating", "dtype", "enable_log_requests",
+		"base_urls", "api_key", "base_port", "kv_across_versions", "speculate", "tensor_parallel_size", "data_parallel_size",
+		"pipeline_parallel_size", "enable_expert_parallel", "gpu_memory_utilization", "weight_sync_buffer_size", "extra_engine_args", "use_v1",
+		"enforce_eager", "enable_prefix_caching", "enable_chunked_prefill", "enable_runtime_lora_updating", "dtype", "enable_log_requests",
 	} {
 		keys["explorer.rollout_model."+key] = elsewhere
 	}

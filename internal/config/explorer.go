@@ -114,8 +114,10 @@ func (e *Explorer) checkPlace(r report) {
 
 // checkDrafts checks the number of draft tokens.
 func (e *Explorer) checkDrafts(r report) {
-	if n, err := strconv.Atoi(e.RolloutModel.Speculate); !named(e.RolloutModel.Speculate, "auto", "off") && (err != nil || n < 1 || n > mostDrafts) {
-		r.fail("explorer.rollout_model.speculate", fmt.Sprintf("%q is no number of draft tokens", e.RolloutModel.Speculate),
+	value := e.RolloutModel.Speculate
+	n, err := strconv.Atoi(value)
+	if !named(value, "auto", "off") && (err != nil || n < 1 || n > mostDrafts) {
+		r.fail("explorer.rollout_model.speculate", fmt.Sprintf("%q is no number of draft tokens", value),
 			fmt.Sprintf("use auto, off or a number from 1 to %d", mostDrafts))
 	}
 }

@@ -228,6 +228,21 @@ func TestUnused(t *testing.T) {
 	}
 }
 
+func TestSpeculate(t *testing.T) {
+	const key = "explorer.rollout_model.speculate"
+	for _, value := range []string{"auto", "off", "1", "16"} {
+		if cfg := mustParse(t, base, Options{Overrides: []string{key + "=" + value}}); cfg.Explorer.RolloutModel.Speculate != value {
+			t.Errorf("%s was read as %q", value, cfg.Explorer.RolloutModel.Speculate)
+		}
+	}
+	for _, value := range []string{"0", "17", "-1", "many", "1.5"} {
+		_, err := parse(t, base, Options{Overrides: []string{key + "=" + value}})
+		if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "use auto, off or a number from 1 to 16") {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
 // An engine that declares nothing keeps no KV cache across versions.
 func TestOnlyEnginesThatKeepAKVCacheMayKeepIt(t *testing.T) {
 	const key = "explorer.rollout_model.kv_across_versions"

@@ -16,6 +16,9 @@
 // has the same bits whatever else is in the step. So a request gets the same tokens and
 // log-probabilities for any number of cores, any batch composition and any order of arrival.
 //
+// Rows that no sequence needs verify drafts: tokens that may come next, from the prompt and from other
+// replies to it. The sampler accepts those that it draws itself, so drafts change no bit.
+//
 // One base model serves any number of LoRA adapters at once. The steps add an adapter's two narrow
 // products to the rows that use it, unmerged, like training. Each adapter has its own pages.
 //

@@ -14,7 +14,7 @@ const (
 
 // verifiedRows is the number of rows of a step that sequences may fill with drafts, if MaxSequences
 // is less.
-const verifiedRows = 32
+const verifiedRows = 64
 
 // drafter proposes tokens that sequences may draw next, and chooses how many of them a step
 // verifies. What it proposes changes the time of a step and nothing else.
@@ -26,6 +26,8 @@ type drafter struct {
 	pace  pace
 	found []found
 	picks []*sequence
+	times []float32 // [most rows]
+	idle  int       // consecutive steps without drafts
 }
 
 // draft is a proposed token.
@@ -38,7 +40,8 @@ func newDrafter(opts Options) *drafter {
 	if opts.Drafts == 0 {
 		return nil
 	}
-	d := &drafter{most: opts.Drafts, auto: opts.Drafts == Automatic, texts: newTexts(textParts), pace: newPace(opts.decodedRows())}
+	d := &drafter{most: opts.Drafts, auto: opts.Drafts == Automatic, texts: newTexts(textParts), pace: newPace(opts.decodedRows()),
+		times: make([]float32, opts.decodedRows())}
 	if d.auto {
 		d.most = MostDrafts
 	}
@@ -48,8 +51,10 @@ func newDrafter(opts Options) *drafter {
 	return d
 }
 
-// learn adds a sequence's newest tokens to the texts.
-func (d *drafter) learn(q *sequence, tokens []int32) {
+// learn compares the last n tokens of a sequence with its drafts, and adds them to the texts.
+func (d *drafter) learn(q *sequence, n int) {
+	tokens := q.tokens[len(q.tokens)-n:]
+	d.judge(q, tokens)
 	if q.text.group == 0 {
 		q.text = d.texts.begin(groupOf(q.request), q.request.prompt)
 	}
@@ -171,7 +176,10 @@ func (d *drafter) choose(decoding []*sequence, free int) {
 	for _, q := range decoding {
 		q.drafts, q.verified = q.drafts[:0], 0
 	}
-	if len(decoding) == 0 || free <= 0 || d.auto && !d.pace.isFresh(len(decoding)) {
+	if len(decoding) == 0 || free <= 0 {
+		return
+	}
+	if d.idle++; d.auto && (!d.pace.isFresh(len(decoding)) || d.idle > patient && d.idle%patient > 0) {
 		return
 	}
 	for _, q := range decoding {
@@ -193,8 +201,12 @@ func (d *drafter) choose(decoding []*sequence, free int) {
 	d.chooseByPace(decoding, free)
 }
 
-// gain is the least by which drafts must raise the expected tokens of a second.
-const gain = 1.03
+const (
+	// gain is the least by which drafts must raise the expected tokens of a second.
+	gain = 1.03
+	// patient is the number of steps without drafts after which only each so manyth step looks for some.
+	patient = 8
+)
 
 // chooseByPace takes the likeliest drafts first, as many as give most tokens in a second.
 func (d *drafter) chooseByPace(decoding []*sequence, free int) {
@@ -202,9 +214,11 @@ func (d *drafter) chooseByPace(decoding []*sequence, free int) {
 		q.chance = d.chanceOf(q, 0)
 	}
 	d.picks = d.picks[:0]
-	rows, tokens, wanted := len(decoding), float32(len(decoding)), 0
-	best := gain * tokens / d.pace.of(rows)
-	for range free {
+	times := d.times[:free+1]
+	d.pace.curve(times, len(decoding))
+	tokens, wanted := float32(len(decoding)), 0
+	best := gain * tokens / times[0]
+	for i := range free {
 		pick := decoding[0]
 		for _, q := range decoding {
 			if q.chance > pick.chance {
@@ -216,12 +230,14 @@ func (d *drafter) chooseByPace(decoding []*sequence, free int) {
 		}
 		d.picks = append(d.picks, pick)
 		tokens += pick.chance
-		rows++
 		pick.verified++
 		pick.chance *= d.chanceOf(pick, pick.verified)
-		if rate := tokens / d.pace.of(rows); rate > best {
+		if rate := tokens / times[i+1]; rate > best {
 			best, wanted = rate, len(d.picks)
 		}
+	}
+	if wanted > 0 {
+		d.idle = 0
 	}
 	for _, q := range d.picks[wanted:] {
 		q.verified--
@@ -244,14 +260,19 @@ type pace struct {
 }
 
 type paceOfRows struct {
-	seconds float32 // near the lower quartile; 0: unknown
-	step    int     // when it was measured last
+	seconds float32 // near the lower quartile
+	n       int     // how often it was measured
+	step    int     // when last
 }
 
 const (
 	// stale is the number of steps after which choose measures a step without drafts again.
 	stale = 64
-	// dearer is by how much a row makes a step longer as long as nobody has measured it.
+	// A time of more rows counts if it was measured trusted times, the last time outdatedPace steps ago at
+	// most: one step that other programs have made long must not end all drafts.
+	trusted, outdatedPace = 3, 512
+	// dearer is by how much a row makes a step longer as long as nobody has measured it, as a part of a
+	// step without drafts.
 	dearer = 0.04
 )
 
@@ -260,7 +281,13 @@ func newPace(rows int) pace { return pace{rows: make([]paceOfRows, rows+1)} }
 // isFresh reports whether the time of a step with so many rows was measured lately.
 func (p *pace) isFresh(rows int) bool {
 	of := p.rows[rows]
-	return of.seconds > 0 && p.steps-of.step < stale
+	return of.n > 0 && p.steps-of.step < stale
+}
+
+// isTrusted reports whether the time of a step with so many rows counts.
+func (p *pace) isTrusted(rows int) bool {
+	of := p.rows[rows]
+	return of.n >= trusted && p.steps-of.step < outdatedPace
 }
 
 // record adds the time of a step. Other programs make some steps longer, and none shorter, so it counts
@@ -268,9 +295,10 @@ func (p *pace) isFresh(rows int) bool {
 func (p *pace) record(rows int, took time.Duration) {
 	p.steps++
 	of, x := &p.rows[rows], float32(took.Seconds())
+	of.n++
 	of.step = p.steps
 	switch more := x - of.seconds; {
-	case of.seconds == 0:
+	case of.n == 1:
 		of.seconds = x
 	case more < 0:
 		of.seconds += more / 4
@@ -279,27 +307,18 @@ func (p *pace) record(rows int, took time.Duration) {
 	}
 }
 
-// of returns the time of a step with so many rows, between the nearest that are known or beyond them. It
-// is 1 if none is known.
-func (p *pace) of(rows int) float32 {
-	below, above := rows, rows+1
-	for below > 0 && p.rows[below].seconds == 0 {
-		below--
+// curve sets times to those of steps with rows from a number on, which isFresh knows: as measured, in
+// proportion between measured ones, and a bit more for each row behind them.
+func (p *pace) curve(times []float32, rows int) {
+	times[0] = p.rows[rows].seconds
+	for known, i := 0, 1; i < len(times); i++ {
+		if times[i] = times[known] + dearer*times[0]*float32(i-known); !p.isTrusted(rows + i) {
+			continue
+		}
+		times[i] = p.rows[rows+i].seconds
+		for j := known + 1; j < i; j++ {
+			times[j] = times[known] + (times[i]-times[known])*float32(j-known)/float32(i-known)
+		}
+		known = i
 	}
-	if below == rows {
-		return p.rows[rows].seconds
-	}
-	for above < len(p.rows) && p.rows[above].seconds == 0 {
-		above++
-	}
-	switch known := above < len(p.rows); {
-	case below == 0 && !known:
-		return 1
-	case below == 0:
-		return p.rows[above].seconds / (1 + dearer*float32(above-rows))
-	case !known:
-		return p.rows[below].seconds * (1 + dearer*float32(rows-below))
-	}
-	from, to := p.rows[below].seconds, p.rows[above].seconds
-	return from + (to-from)*float32(rows-below)/float32(above-below)
 }

@@ -74,7 +74,7 @@ func teach(t *testing.T, s *Sampler, a asked, replies []trinity.Completion, ever
 				tokens[i] = rng.Int32N(64)
 			}
 		}
-		s.scheduler.drafter.learn(&sequence{request: r}, append(tokens, 5, 6, 7, 8)) // it goes on beyond the reply's end
+		s.scheduler.drafter.learn(&sequence{request: r, tokens: append(tokens, 5, 6, 7, 8)}, len(tokens)+4) // it goes on beyond the reply's end
 	}
 }
 
@@ -95,6 +95,9 @@ func TestDraftsChangeNoBit(t *testing.T) {
 		{"llama", kernel.F32, false}, {"llama", kernel.F32, true}, {"mistral", kernel.F32, false}, {"qwen3", kernel.BF16, false},
 		{"qwen3_moe", kernel.F32, false}, {"llama", kernel.Int8, true}, {"qwen3_moe", kernel.Int8, false},
 	} {
+		if testing.Short() && number > 2 {
+			break
+		}
 		m := tiny(t, c.model)
 		mine := slices.Clone(requests)
 		for i := range mine {
@@ -229,7 +232,7 @@ func TestTokensAreToldInOrder(t *testing.T) {
 
 // TestPagesOfDraftsAreGivenBack looks at the pages of all sequences after each step.
 func TestPagesOfDraftsAreGivenBack(t *testing.T) {
-	s := start(t, tiny(t, "llama"), Options{Drafts: 16, MaxSequences: 80})
+	s := start(t, tiny(t, "llama"), Options{Drafts: 16, MaxSequences: 3})
 	a := asked{counted(13, 3), trinity.SamplingParams{N: 4, Temperature: 1, MaxTokens: 50, IgnoreEOS: true}}
 	replies := sample(t, s, a.prompt, a.params)
 	teach(t, s, a, replies[1:], 1<<30)
@@ -322,7 +325,7 @@ func TestDraftingAllocatesNothing(t *testing.T) {
 		}
 		rows = max(rows, len(b.heads))
 		s.scheduler.drawTokens()
-		s.scheduler.measure(1)
+		s.scheduler.drafter.measure(len(s.scheduler.grouped), b, s.scheduler.draws, 1)
 		s.scheduler.deliver()
 	}
 	for range 100 { // buffers grow with the drafts
@@ -350,7 +353,7 @@ func TestMemoryOfDrafts(t *testing.T) {
 		}
 		return bytes
 	}
-	more := int64(28 * 4 * (m.VocabSize + m.HiddenSize*4)) // logits and activations, at least
+	more := int64(60 * 4 * (m.VocabSize + m.HiddenSize*4)) // logits and activations, at least
 	if with, without := sum(2), sum(0); with < without+textBytes+more || with > without+textBytes+20*more {
 		t.Errorf("%d bytes with drafts, %d without; want %d more at least", with, without, textBytes+more)
 	}

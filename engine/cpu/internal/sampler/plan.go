@@ -16,7 +16,8 @@ func (s *scheduler) plan() int {
 	s.grouped = slices.DeleteFunc(s.grouped, func(q *sequence) bool { return q.prompt != nil })
 	s.chooseDrafts()
 	for _, q := range s.grouped {
-		s.planNext(q)
+		s.draws = b.addNext(q, s.draws)
+		q.fill(&s.pages, q.position(), s.steps)
 	}
 	budget := s.opts.PrefillChunk
 	for _, p := range s.prompts {
@@ -27,25 +28,17 @@ func (s *scheduler) plan() int {
 	return s.opts.PrefillChunk - budget
 }
 
-// planNext adds the row of a completion's newest token and those of its drafts.
-func (s *scheduler) planNext(q *sequence) {
-	b, position := &s.batch, q.position()
-	q.chain.oldest = min(q.chain.oldest, q.request.adapter.version)
-	s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
-	b.heads = append(b.heads, b.add(q.request.adapter, q.tokens[len(q.tokens)-1], position, &q.chain))
-	s.fill(q, position)
+// addNext adds the row of a completion's newest token and those of its drafts, and appends their draws.
+func (b *batch) addNext(q *sequence, draws []draw) []draw {
+	a, position := q.request.adapter, q.position()
+	q.chain.oldest = min(q.chain.oldest, a.version)
+	draws = append(draws, draw{sequence: q, row: len(b.heads)})
+	b.heads = append(b.heads, b.add(a, q.tokens[len(q.tokens)-1], position, &q.chain))
 	for i, draft := range q.drafts[:q.verified] {
-		s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
-		b.heads = append(b.heads, b.add(q.request.adapter, draft.token, position+1+i, &q.chain))
+		draws = append(draws, draw{sequence: q, row: len(b.heads)})
+		b.heads = append(b.heads, b.add(a, draft.token, position+1+i, &q.chain))
 	}
-}
-
-// fill files the page of a completion that the token at a position completes, if it does.
-func (s *scheduler) fill(q *sequence, position int) {
-	if page := position / pageTokens; position%pageTokens == pageTokens-1 {
-		tokens := q.tokensOf(page)
-		s.pages.filled(&q.chain, q.chain.pages[page], tokens[:], s.steps)
-	}
+	return draws
 }
 
 // byAdapter returns the sequences with those of an adapter as neighbours, so that a step reads the weights of each adapter

@@ -83,7 +83,7 @@ func (s *scheduler) step() {
 	s.model.forward(&s.batch)
 	s.keepHidden()
 	sampled := s.drawTokens()
-	drafts := s.measure(time.Since(start))
+	drafts := s.drafter.measure(len(s.grouped), &s.batch, s.draws, time.Since(start))
 	s.inbox.record(func(stats *Stats) {
 		stats.Steps++
 		stats.Prefilled += int64(prefilled)
@@ -159,7 +159,14 @@ func (s *scheduler) drawTokens() (drawn int) {
 		s.model.mark("draw")
 	}
 	for _, first := range s.firsts {
-		drawn += s.settle(first)
+		q, n := s.draws[first].sequence, drawnFrom(s.draws, first)
+		if drawn += n; s.drafter == nil || s.draws[first+n-1].token < 0 {
+			continue
+		}
+		s.drafter.learn(q, n)
+		if q.verified > 0 {
+			q.settle(&s.pages, n, s.steps)
+		}
 	}
 	return drawn
 }
@@ -206,7 +213,7 @@ func (s *scheduler) deliver() {
 			r.params.OnToken(q.index, sampled)
 		}
 		r.params.Tell(q.index, sampled)
-		if q.reason != "" && !s.continues(i) {
+		if q.reason != "" && !continues(s.draws, i) {
 			finished = true
 			if q.complete() {
 				s.answered = append(s.answered, r)

@@ -134,7 +134,7 @@ func TestFrequentContinuationsWin(t *testing.T) {
 	r := &request{prompt: []int32{1, 2, 3, 4}, adapter: &adapter{}, length: 99}
 	tell := func(tokens ...int32) *sequence {
 		q := &sequence{request: r, tokens: tokens}
-		d.learn(q, tokens)
+		d.learn(q, len(tokens))
 		return q
 	}
 	proposed := func(q *sequence) (tokens []int32) {

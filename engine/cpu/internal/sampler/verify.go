@@ -59,37 +59,39 @@ func (s *scheduler) drawFrom(d *drawer, i int) {
 	}
 }
 
-// continues reports whether the step draws another token of the sequence of draw i behind it.
-func (s *scheduler) continues(i int) bool {
-	return i+1 < len(s.draws) && s.draws[i+1].drawn && s.draws[i+1].sequence == s.draws[i].sequence
+// continues reports whether the step has drawn another token of the sequence of draw i behind it.
+func continues(draws []draw, i int) bool {
+	return i+1 < len(draws) && draws[i+1].drawn && draws[i+1].sequence == draws[i].sequence
 }
 
-// settle files the pages that accepted drafts fill, gives back those of the others, and returns the
-// number of tokens that the sequence of a first draw has drawn. The K/V of other drafts stay in its last page
-// until those of the tokens at their places replace them.
-func (s *scheduler) settle(first int) (drawn int) {
-	q := s.draws[first].sequence
-	for drawn = 1; s.continues(first + drawn - 1); {
-		drawn++
+// drawnFrom returns the number of tokens that the sequence of a first draw has drawn.
+func drawnFrom(draws []draw, first int) (n int) {
+	for n = 1; continues(draws, first+n-1); {
+		n++
 	}
-	if s.drafter == nil || s.draws[first+drawn-1].token < 0 {
-		return drawn
+	return n
+}
+
+// fill files the page that the token at a position completes, if it does, in the given step.
+func (q *sequence) fill(p *pages, position int, step int64) {
+	if page := position / pageTokens; position%pageTokens == pageTokens-1 {
+		tokens := q.tokensOf(page)
+		p.filled(&q.chain, q.chain.pages[page], tokens[:], step)
 	}
-	tokens := q.tokens[len(q.tokens)-drawn:]
-	s.drafter.judge(q, tokens)
-	s.drafter.learn(q, tokens)
-	if q.verified == 0 {
-		return drawn
-	}
+}
+
+// settle files the pages that accepted drafts fill, after a step that has drawn so many tokens, and
+// gives back those of the other drafts. Their K/V stay in the sequence's last page until those of the
+// tokens at their places replace them.
+func (q *sequence) settle(p *pages, drawn int, step int64) {
 	position := q.position()
 	for i := position - drawn + 1; i < position; i++ {
-		s.fill(q, i)
+		q.fill(p, i, step)
 	}
 	for keep := pagesFor(position); len(q.chain.pages) > keep; {
-		s.pages.drop(q.chain.last())
+		p.drop(q.chain.last())
 		q.chain.pages = q.chain.pages[:len(q.chain.pages)-1]
 	}
-	return drawn
 }
 
 // outcome is what drafts have brought.
@@ -98,26 +100,25 @@ type outcome struct {
 	saved              time.Duration
 }
 
-// measure records how long the step took, and returns what its drafts have brought.
-func (s *scheduler) measure(took time.Duration) (of outcome) {
-	decoding, rows := len(s.grouped), len(s.batch.tokens)
-	if s.drafter == nil || decoding == 0 {
+// measure records how long a step took, and returns what its drafts have brought.
+func (d *drafter) measure(decoding int, b *batch, draws []draw, took time.Duration) (of outcome) {
+	if d == nil || decoding == 0 {
 		return of
 	}
-	for i := range s.draws {
-		if d := &s.draws[i]; i > 0 && d.sequence == s.draws[i-1].sequence {
+	for i := range draws {
+		if x := &draws[i]; i > 0 && x.sequence == draws[i-1].sequence {
 			of.verified++
-			if d.drawn {
+			if x.drawn {
 				of.accepted++
 			}
 		}
 	}
-	if len(s.draws) > rows || len(s.batch.headAdapters) > rows || s.draws[len(s.draws)-1].row != rows-1 {
+	rows := len(b.tokens)
+	if len(draws) > rows || len(b.headAdapters) > rows || draws[len(draws)-1].row != rows-1 {
 		return of // prompts took a part of the time
 	}
-	pace := &s.drafter.pace
-	if pace.record(rows, took); of.verified > 0 {
-		plain := float64(pace.of(decoding)) * float64(decoding+of.accepted) / float64(decoding)
+	if d.pace.record(rows, took); of.verified > 0 && d.pace.rows[decoding].n > 0 {
+		plain := float64(d.pace.rows[decoding].seconds) * float64(decoding+of.accepted) / float64(decoding)
 		of.saved = time.Duration(plain*float64(time.Second)) - took
 	}
 	return of

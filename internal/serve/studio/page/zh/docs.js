@@ -691,6 +691,7 @@ export const docs = {
   "explorer.rollout_model.keep_thinking c8db6426": "保留模型在较早轮次的思考，即使其聊天模板略去它，使多轮轨迹保持一个序列。Trinity-Go 自有的键。",
   "explorer.rollout_model.on_rewrite c8d55009": "聊天模板以不同方式写较早的轮次时怎么办：`branch` 为该回复开始一个新序列，`fail` 使轨迹失败。Trinity-Go 自有的键。",
   "explorer.rollout_model.kv_across_versions 8b951784": "新权重到来时多轮轨迹的 KV 缓存怎么办：`recompute` 重新计算较早的轮次，使对数概率与权重一致；`keep` 让进行中的轨迹继续使用它，其经验的版本从最旧的开始。Trinity-Go 自有的键。",
+  "explorer.rollout_model.speculate cd0438f2": "每一步为每个序列验证的草稿词元：`auto` 按测得的情况选择数量，`off` 不用，1 到 16 的数字是上限。草稿来自提示词和对它的其他回复，不改变任何词元和对数概率。Trinity-Go 自有的键。",
   "explorer.rollout_model.external_model_config 756ab8f5": "OpenAI 兼容 API 后的模型。",
   "explorer.rollout_model.nnodes c0d60a25": "上游把一个引擎分布到多少台机器。",
   "explorer.rollout_model.enable_return_routed_experts fd97da7f": "返回路由器把每个词元送往的专家。",
