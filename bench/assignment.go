@@ -54,6 +54,8 @@ type assignment struct {
 	Unscored      bool        `json:"unscored"`        // no log-probabilities of prompts
 	Formless      bool        `json:"formless"`        // replies have no form
 	Direct        bool        `json:"direct"`          // a run without a service
+	Speculate     string      `json:"speculate"`       // explorer.rollout_model.speculate of a run
+	Phases        bool        `json:"phases"`          // steps wait for their turn and tell their phases
 	Cookbook      string      `json:"cookbook"`        // Python of the cookbook of Tinker
 	Scripts       string      `json:"scripts"`         // folder of the peers
 	Curves        curves      `json:"curves"`          // that a studio shows

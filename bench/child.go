@@ -27,10 +27,12 @@ type sample struct {
 	Bytes   int     `json:"bytes,omitempty"`    // of an experience in a store
 	Again   float64 `json:"again_s,omitempty"`  // seconds of the same curves once more
 	CPU     float64 `json:"cpu_s,omitempty"`    // seconds of all cores that the process computed, and those that a run started
+	Cost    float64 `json:"cost_s,omitempty"`   // of them, those of a token that Value counts; 0 if Value is of the whole run
 	Sent    int64   `json:"sent,omitempty"`     // bytes of the curves, as they were sent
 	PeakRSS int64   `json:"peak_rss,omitempty"` // bytes of the servers that the run started
 
 	Delivered *delivered `json:"delivered,omitempty"` // phases of a delivery
+	Step      *stepped   `json:"step,omitempty"`      // of a sampler
 }
 
 // mark is what lines of results begin with; libraries print others.
@@ -54,6 +56,9 @@ func child(path, profile string) error {
 	t, err := w.ours(a)
 	if err != nil {
 		return err
+	}
+	if a.Phases {
+		return serveSteps(t, os.Stdin, os.Stdout)
 	}
 	if profile != "" {
 		t = &profiled{task: t, path: profile, runs: a.Runs}

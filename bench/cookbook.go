@@ -50,7 +50,7 @@ func newCookbook(a *assignment) (task, error) {
 
 // startClient starts the script, which then waits for its first step.
 func startClient(args ...string) (side, error) {
-	return startChild(context.Background(), []string{"TINKER_API_KEY=tml-local", "HF_HUB_OFFLINE=1"}, args...)
+	return startChild(context.Background(), "", []string{"TINKER_API_KEY=tml-local", "HF_HUB_OFFLINE=1"}, args...)
 }
 
 // cookbook is a client whose steps are asked for.

@@ -10,7 +10,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/internal/explorer"
-	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/selector"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -129,7 +128,7 @@ func wait(task, run int) time.Duration {
 }
 
 // noSlotIdle is the seconds of a step whose rollouts have all slots all the time.
-func noSlotIdle(_ *model.Config, _ limits, w *workload, _ string) float64 {
+func noSlotIdle(_ *bound, w *workload) possible {
 	sum := time.Duration(0)
 	tasks := exploreSteps * w.rows / w.copies
 	for task := range tasks {
@@ -137,7 +136,7 @@ func noSlotIdle(_ *model.Config, _ limits, w *workload, _ string) float64 {
 			sum += wait(task, run)
 		}
 	}
-	return sum.Seconds() / float64(w.rows) / exploreSteps
+	return possible{limit: sum.Seconds() / float64(w.rows) / exploreSteps}
 }
 
 // numbers is a dataset of so many rows.

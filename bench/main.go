@@ -33,6 +33,9 @@ type settings struct {
 	dtype   string
 	save    bool
 	server  string
+	compare string
+	phases  string
+	pair    [2]setting // of phases
 }
 
 func main() {
@@ -78,6 +81,9 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: "+strings.Join(storageNames(), " or ")+"; if not given the one nearest to each peer's")
 	f.StringVar(&s.server, "server", "", "server on this machine with the model: vLLM for served_rollouts, which is left out without one, "+
 		"or that of a delivery_…, which has a fake without one")
+	f.StringVar(&s.compare, "compare", "", "measure this checkout beside the commit of that name, in turns and in place of peers")
+	f.StringVar(&s.phases, "phases", "", "measure how long the phases of decoding steps take under two settings, step by step in turns: "+
+		"kernels=A,B, cores=A,B, dtype=A,B, or commit=A beside this checkout")
 	f.BoolVar(&s.save, "save", false, "keep the rows in bench/results, in the file of this processor")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -88,7 +94,18 @@ func parse(args []string) (*settings, error) {
 	return s, s.check()
 }
 
-func (s *settings) check() error {
+func (s *settings) check() (err error) {
+	if s.phases != "" {
+		if s.compare != "" {
+			return errors.New("--phases measures two settings: leave out --compare, or name the commit as --phases commit=A")
+		}
+		if s.pair, err = parseSettings(s.phases); err != nil {
+			return err
+		}
+		if s.pair[0].key == "commit" {
+			s.compare = s.pair[1].value
+		}
+	}
 	model := false
 	for _, name := range s.chosen() {
 		w := find(name)
@@ -97,6 +114,9 @@ func (s *settings) check() error {
 		}
 		if s.profile != "" && w.ours == nil {
 			return fmt.Errorf("--profile: %s is a whole process, which is not profiled", name)
+		}
+		if s.phases != "" && !w.steps {
+			return fmt.Errorf("--phases: %s has no steps that decode: name workloads such as decode_32 with --only", name)
 		}
 		model = model || w.model
 	}
@@ -110,6 +130,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("--runs is %d: want at least 1", s.runs)
 	case s.profile != "" && s.only != "":
 		return errors.New("--profile names workloads itself: leave out --only")
+	case s.profile != "" && (s.compare != "" || s.phases != ""):
+		return errors.New("--profile is of one build and setting: leave out --compare and --phases")
 	case storages[s.dtype] == storage{}:
 		return fmt.Errorf("--dtype is %q: want %s", s.dtype, strings.Join(storageNames(), " or "))
 	case model && s.model == "":
@@ -153,6 +175,9 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintln(os.Stderr, session.heading())
 	if set.profile != "" {
 		return session.profileAll(ctx, out)
+	}
+	if set.phases != "" {
+		return session.phasesAll(ctx, out)
 	}
 	return session.measureAll(ctx, out)
 }

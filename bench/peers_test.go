@@ -104,7 +104,7 @@ func TestProcessDies(t *testing.T) {
 	if err != nil {
 		t.Skip("no shell to stand in for a peer")
 	}
-	_, err = startChild(context.Background(), nil, shell, "-c", "echo loading >&2; kill -ILL $$")
+	_, err = startChild(context.Background(), "", nil, shell, "-c", "echo loading >&2; kill -ILL $$")
 	if err == nil || !strings.Contains(err.Error(), "signal: illegal instruction") || !strings.Contains(err.Error(), "loading") {
 		t.Errorf("error %v, want the signal and the last words", err)
 	}

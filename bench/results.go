@@ -204,6 +204,9 @@ func runsText(runs []sample) string {
 		if s.CPU != 0 {
 			text += fmt.Sprintf(" (CPU %s s)", number(s.CPU))
 		}
+		if s.Cost != 0 {
+			text += fmt.Sprintf(" (%s ms of a core a token)", number(s.Cost*1e3))
+		}
 		if s.Again != 0 {
 			text += fmt.Sprintf(" (again %s s)", number(s.Again))
 		}

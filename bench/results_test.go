@@ -52,6 +52,25 @@ func TestKeepTimes(t *testing.T) {
 	}
 }
 
+func TestKeepPhases(t *testing.T) {
+	dir, m := filepath.Join(t.TempDir(), "results"), machine{CPU: "A CPU"}
+	for _, line := range []phaseTable{
+		{Workload: "decode_32", Setting: "cores", Values: [2]string{"1", "2"}, Kernels: "avx2"},
+		{Workload: "decode_8", Setting: "commit", Kernels: "avx2"},
+		{Workload: "decode_32", Setting: "cores", Values: [2]string{"1", "2"}, Kernels: "avx512"},
+		{Workload: "decode_32", Setting: "cores", Values: [2]string{"1", "2"}, Kernels: "avx2", Steps: [2]int{7, 7}},
+	} {
+		line.Machine = m
+		if err := keepPhases(dir, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, err := readLines[phaseTable](filepath.Join(dir, "phases", "a-cpu.json"))
+	if err != nil || len(lines) != 3 || lines[0].Workload != "decode_8" || lines[1].Kernels != "avx512" || lines[2].Steps[0] != 7 {
+		t.Errorf("kept %v, %v; want decode_8, then decode_32 with avx512, and with avx2 the newer of two", lines, err)
+	}
+}
+
 func TestReadLinesBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows.json")
 	if err := os.WriteFile(path, []byte("{\"workload\":\"version\"}\n{\"workload\":"), 0o644); err != nil {
@@ -71,7 +90,7 @@ func TestReport(t *testing.T) {
 	}
 	got := report(rows)
 	for _, want := range []string{
-		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | – | tok/s | – | – | ? | 1 | avx2 | 0 % |",
+		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | – | tok/s | – | – | – | – | ? | 1 | avx2 | 0 % |",
 		"| decode_8 | b | 4.00 | – | – | – | tok/s |", "| decode_8 | a |  |  | `c` | 4.00 | 2.00 |", `| 4.00 | illegal \| instruction |`,
 		`| avx2 | 0 % |`, `| 6 % \* |`, "\n\\* Other programs took more than 5 % of the cores",
 	} {
@@ -83,7 +102,7 @@ func TestReport(t *testing.T) {
 
 // TestPerformanceDocument compares the tables of docs/develop/performance.md with the kept rows and times.
 func TestPerformanceDocument(t *testing.T) {
-	var rows, times []string
+	var rows, times, phases []string
 	for _, file := range files(t, "results/*.json") {
 		lines, err := readLines[Row](file)
 		if err != nil {
@@ -100,12 +119,22 @@ func TestPerformanceDocument(t *testing.T) {
 			times = append(times, lines[i].text())
 		}
 	}
+	for _, file := range files(t, "results/phases/*.json") {
+		lines, err := readLines[phaseTable](file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range lines {
+			phases = append(phases, lines[i].text())
+		}
+	}
 	const path = "../docs/develop/performance.md"
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := section(t, string(data), "## Results\n\n", rows)
+	want = section(t, want, "### By phase\n\n", phases)
 	want = section(t, want, "### By kernel\n\n", times)
 	if *update {
 		if err := durable.WriteFile(path, []byte(want)); err != nil {
@@ -126,13 +155,16 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-// section replaces what stands between a heading and the next of second rank.
+// section replaces what stands between a heading and the next of its rank or a higher one.
 func section(t *testing.T, text, heading string, tables []string) string {
 	if len(tables) == 0 {
 		tables = []string{"Nothing is kept in `bench/results` yet.\n"}
 	}
 	before, after, ok := strings.Cut(text, heading)
 	end := strings.Index(after, "\n## ")
+	if rank, _, _ := strings.Cut(heading, " "); strings.Contains(after[:max(end, 0)], "\n"+rank+" ") {
+		end = strings.Index(after, "\n"+rank+" ")
+	}
 	if !ok || end < 0 {
 		t.Fatalf("want a section %q with another behind it", strings.TrimSpace(heading))
 	}

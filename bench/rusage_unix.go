@@ -6,7 +6,17 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 )
+
+// processorTime returns the time that this process has taken of all cores; 0 is unknown.
+func processorTime() time.Duration {
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return 0
+	}
+	return time.Duration(own.Utime.Nano() + own.Stime.Nano())
+}
 
 // peakOf is the most memory that a process that has ended held, in bytes. 0 is unknown: on Linux the figure is never
 // below the peak of the process that started it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,8 @@ type session struct {
 	program string  // this one, which carries out assignments in processes of their own
 	trinity string  // the command, built
 	root    string  // of the module
+
+	past *session // the same with the programs of another commit; nil without --compare
 }
 
 func newSession(ctx context.Context, set *settings) (*session, error) {
@@ -44,18 +47,15 @@ func newSession(ctx context.Context, set *settings) (*session, error) {
 	if s.dir, err = os.MkdirTemp("", "trinity-bench-"); err != nil {
 		return nil, err
 	}
-	for _, prepare := range []func(context.Context) error{s.openModel, s.build, s.findPeers} {
+	for _, prepare := range []func(context.Context) error{s.openModel, s.build, s.findPeers, s.measureLimits, s.openPast} {
 		if err := prepare(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 	}
-	if s.limits, err = s.limitsNow(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
 	return s, nil
 }
 
-func (s *session) close() error { return os.RemoveAll(s.dir) }
+func (s *session) close() error { return errors.Join(s.closePast(), os.RemoveAll(s.dir)) }
 
 // openModel reads what the assignments and the limits need of the model, if there is one.
 func (s *session) openModel(context.Context) error {
@@ -85,6 +85,9 @@ func (s *session) openModel(context.Context) error {
 
 const module = "github.com/trinity-go/trinity"
 
+// kernels is the variable that has a process use the kernel set of the row.
+func (s *session) kernels() string { return "TRINITY_KERNELS=" + s.limits.Kernels }
+
 // results keeps the rows.
 func (s *session) results() string { return filepath.Join(s.root, "bench", "results") }
 
@@ -95,11 +98,12 @@ func (s *session) build(ctx context.Context) error {
 		return fmt.Errorf("looking for module %s, which is that of the checkout: %w", module, err)
 	}
 	s.root, s.trinity = strings.TrimSpace(string(root)), filepath.Join(s.dir, "trinity")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", s.trinity, module+"/cmd/trinity").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("building cmd/trinity: %w\n%s", err, out)
-	}
-	return nil
+	return s.compile(ctx, s.trinity, "cmd/trinity")
+}
+
+func (s *session) measureLimits(ctx context.Context) (err error) {
+	s.limits, err = s.limitsNow(ctx)
+	return err
 }
 
 // limitsNow measures them in a process of its own: a process that is started inherits the peak memory of the one that starts it.
@@ -111,10 +115,15 @@ func (s *session) limitsNow(ctx context.Context) (l limits, err error) {
 	return l, json.Unmarshal(out, &l)
 }
 
-func (s *session) version() []string { return []string{s.trinity, "version"} }
+func (s *session) version() *command { return &command{args: []string{s.trinity, "version"}} }
 
-func (s *session) firstToken() []string {
-	return []string{s.trinity, "generate", "--model", s.set.model, "--prompt", "Hi", "--max-tokens", "1"}
+func (s *session) firstToken() *command {
+	return &command{args: []string{s.trinity, "generate", "--model", s.set.model, "--prompt", "Hi", "--max-tokens", "1"}}
+}
+
+// quickstart is the run of the README, in the checkout and into a folder that is removed.
+func (s *session) quickstart() *command {
+	return &command{args: []string{s.trinity, "run", "--config", "examples/quickstart/quickstart.yaml"}, dir: s.root, writes: true}
 }
 
 func (s *session) heading() string {
@@ -145,11 +154,9 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 	}
 	reasons := ""
 	measured := false
-	for i := range w.rivals {
-		r := &w.rivals[i]
-		if !s.set.wants(r.program) {
-			continue
-		}
+	rivals := s.rivals(w)
+	for i := range rivals {
+		r := &rivals[i]
 		if why := s.peers.why(w, r); why != "" {
 			fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", w.name, r.name, why)
 			reasons += r.name + ": " + why + "\n"
@@ -175,8 +182,8 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 	return each(row)
 }
 
-// measureRow lets our side and the peer's take turns, between two measurements of the limits, of which the better counts: clocks change from
-// minute to minute. r is nil without a peer. A peer that fails leaves the reason in the row.
+// measureRow lets our side and the peer's take turns in random order, between two measurements of the limits, of which the better counts:
+// clocks change from minute to minute. r is nil without a peer. A peer that fails leaves the reason in the row.
 func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Row, err error) {
 	row = Row{Workload: w.name, Unit: w.unit, DType: s.dtype(w, r), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx, s.machine.Cores)}
 	row.Command = s.command(w, r)
@@ -199,15 +206,24 @@ func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Ro
 		defer func() { err = errors.Join(err, theirs.stop()) }()
 	}
 	before := readMeter(ours, theirs)
+	turn := []func() error{
+		func() error { return row.add(&row.OurRuns, ours) },
+		func() error {
+			if theirs == nil || row.Why != "" {
+				return nil
+			}
+			if err := row.add(&row.TheirRuns, theirs); err != nil {
+				row.giveUp(err)
+			}
+			return nil
+		},
+	}
 	for range row.Runs {
-		if err := row.add(&row.OurRuns, ours); err != nil {
-			return row, err
-		}
-		if theirs == nil || row.Why != "" {
-			continue
-		}
-		if err := row.add(&row.TheirRuns, theirs); err != nil {
-			row.giveUp(err)
+		rand.Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
+		for _, run := range turn {
+			if err := run(); err != nil {
+				return row, err
+			}
 		}
 	}
 	row.Machine.Foreign = readMeter(ours, theirs).foreign(before)
@@ -221,12 +237,32 @@ func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Ro
 	}
 	row.Limits = row.Limits.better(after)
 	if w.limit != nil {
-		limit := w.limit(s.config, row.Limits, w, row.DType)
-		row.Limit = &limit
+		if err := s.limit(&row, w); err != nil {
+			return row, err
+		}
 	}
 	row.LoadAfter = loadAverage()
 	row.conclude()
+	if r != nil && r.past {
+		row.compare()
+	}
 	return row, ctx.Err()
+}
+
+// limit computes what the row could reach at best.
+func (s *session) limit(row *Row, w *workload) (err error) {
+	b := &bound{limits: row.Limits, Config: s.config, storage: storages[row.DType]}
+	if w.model {
+		if b.cached, err = cachedBytes(s.set.model, row.DType); err != nil {
+			return err
+		}
+	}
+	best := w.limit(b, w)
+	row.Limit = &best.limit
+	if best.byPhase > 0 {
+		row.ByPhase = &best.byPhase
+	}
+	return nil
 }
 
 // dtype is the storage of our sampler's weights; "" is the engine's own choice. Without a peer it is that of the workload's rows if they agree.
@@ -252,7 +288,10 @@ func (s *session) command(w *workload, r *rival) string {
 	if s.forced != "" {
 		c = s.forced + " " + c
 	}
-	if r != nil {
+	switch {
+	case r != nil && r.past:
+		c += " --compare " + s.past.set.compare
+	case r != nil:
 		peers := strings.Join(append([]string{r.program}, w.needs...), ",")
 		if strings.Contains(peers, " ") {
 			peers = "'" + peers + "'"
@@ -274,7 +313,12 @@ func (s *session) command(w *workload, r *rival) string {
 // ours starts our side and waits until it is warm.
 func (s *session) ours(ctx context.Context, w *workload, dtype string) (side, error) {
 	if w.ours == nil {
-		return &command{ctx: ctx, args: w.command(s)}, nil
+		c := w.command(s)
+		c.ctx, c.unit = ctx, w.unit
+		if s.set.compare != "" {
+			c.variables = []string{s.kernels()}
+		}
+		return c, nil
 	}
 	a := s.assignment(w, dtype)
 	return s.self(ctx, a, "")
@@ -290,13 +334,16 @@ func (s *session) self(ctx context.Context, a *assignment, profile string) (side
 	if profile != "" {
 		args = append(args, profile)
 	}
-	return startChild(ctx, []string{fmt.Sprint("GOMAXPROCS=", a.Threads)}, args...)
+	return startChild(ctx, s.root, []string{fmt.Sprint("GOMAXPROCS=", a.Threads), s.kernels()}, args...)
 }
 
 // theirs starts a peer and waits until it is warm.
 func (s *session) theirs(ctx context.Context, w *workload, r *rival, dtype string) (side, error) {
+	if r.past {
+		return s.past.ours(ctx, w, dtype)
+	}
 	if w.ours == nil {
-		return &command{ctx: ctx, args: append(s.peers.command(r), s.peers.models[r.gguf])}, nil
+		return &command{ctx: ctx, unit: w.unit, args: append(s.peers.command(r), s.peers.models[r.gguf])}, nil
 	}
 	a := s.assignment(w, dtype)
 	if r.differs != nil {
@@ -308,5 +355,5 @@ func (s *session) theirs(ctx context.Context, w *workload, r *rival, dtype strin
 	if err != nil {
 		return nil, err
 	}
-	return startChild(ctx, nil, append(s.peers.command(r), path)...)
+	return startChild(ctx, "", nil, append(s.peers.command(r), path)...)
 }

@@ -30,9 +30,10 @@ type process struct {
 	rss    int64 // of the servers that its runs started; 0 if they started none
 }
 
-// startChild starts a process, with variables beside our own, and waits until it is warm.
-func startChild(ctx context.Context, variables []string, args ...string) (side, error) {
+// startChild starts a process in a folder, with variables beside our own, and waits until it is warm.
+func startChild(ctx context.Context, dir string, variables []string, args ...string) (side, error) {
 	p := &process{cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
+	p.cmd.Dir = dir
 	p.cmd.Env = append(os.Environ(), variables...)
 	p.cmd.Stderr = &p.errors
 	var err error
@@ -71,13 +72,18 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
+// ask writes a line, and returns the sample that answers it.
+func (p *process) ask(line string) (sample, error) {
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		return sample{}, err
+	}
+	return p.read()
+}
+
 func (p *process) run() (sample, error) {
 	pid := strconv.Itoa(p.cmd.Process.Pid)
 	before := processTicks(pid)
-	if _, err := io.WriteString(p.in, "run\n"); err != nil {
-		return sample{}, err
-	}
-	s, err := p.read()
+	s, err := p.ask("run")
 	s.CPU += max(0, processTicks(pid)-before) / ticksPerSecond // s has that of a client which the process waits for
 	p.rss = max(p.rss, s.PeakRSS)
 	return s, err
@@ -121,12 +127,17 @@ func (p *process) stop() error {
 	return nil
 }
 
-// command is a side whose whole process is timed, in milliseconds.
+// command is a side whose whole process is timed.
 type command struct {
-	ctx  context.Context
-	args []string
-	warm bool
-	rss  int64
+	ctx    context.Context
+	args   []string
+	unit   string // s or ms
+	dir    string // where it runs
+	writes bool   // checkpoints, each time into a folder that is removed
+	warm   bool
+	rss    int64
+
+	variables []string // beside our own
 }
 
 func (c *command) run() (sample, error) {
@@ -137,15 +148,27 @@ func (c *command) run() (sample, error) {
 		}
 	}
 	cmd := exec.CommandContext(c.ctx, c.args[0], c.args[1:]...)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.variables...)
+	if c.writes {
+		folder, err := os.MkdirTemp("", "trinity-bench-run-")
+		if err != nil {
+			return sample{}, err
+		}
+		defer os.RemoveAll(folder)
+		cmd.Env = append(cmd.Env, "TRINITY_CHECKPOINT_ROOT_DIR="+folder)
+	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		return sample{}, fmt.Errorf("%s: %w: %s", strings.Join(c.args, " "), err, lastLines(said.String(), 12))
 	}
-	elapsed := time.Since(start)
+	s := sample{Value: time.Since(start).Seconds(), CPU: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
+	if c.unit == "ms" {
+		s.Value *= 1e3
+	}
 	c.rss = max(c.rss, peakOf(cmd.ProcessState))
-	return sample{Value: elapsed.Seconds() * 1e3}, nil
+	return s, nil
 }
 
 func (c *command) peakRSS() int64 { return c.rss }

@@ -85,7 +85,7 @@ func TestPeakOfServers(t *testing.T) {
 	if err != nil {
 		t.Skip("no shell to stand in for a peer")
 	}
-	p, err := startChild(t.Context(), nil, shell, "-c",
+	p, err := startChild(t.Context(), "", nil, shell, "-c",
 		`echo 'BENCH {"ready":true}'; for rss in 9 7; do read x; echo "BENCH {\"value\":1,\"peak_rss\":$rss}"; done; read x`)
 	if err != nil {
 		t.Fatal(err)

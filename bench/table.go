@@ -18,8 +18,13 @@ type Row struct {
 	Theirs   *float64 `json:"theirs"`
 	Ratio    *float64 `json:"ratio"`
 	Unit     string   `json:"unit"`
-	Limit    *float64 `json:"limit"` // of the machine, in the unit
-	Share    float64  `json:"share"` // of the limit that ours reaches
+	Limit    *float64 `json:"limit"`                 // of the machine, in the unit
+	Share    float64  `json:"share"`                 // of the limit that ours reaches
+	ByPhase  *float64 `json:"by_phase,omitempty"`    // limit if the phases of a step follow one another
+	OfPhases float64  `json:"of_by_phase,omitempty"` // share of that limit
+
+	Turns *ratios `json:"turns,omitempty"` // of --compare: by the time of turns
+	CPU   *ratios `json:"cpu,omitempty"`   // by the processor time
 
 	Kernels      string   `json:"kernels"`       // of our side: avx512, avx2 …
 	Why          string   `json:"why,omitempty"` // there are no figures of the peer
@@ -55,11 +60,35 @@ func (r *Row) conclude() {
 	if r.Limit != nil {
 		r.Share = r.times(r.Ours, *r.Limit)
 	}
+	if r.ByPhase != nil {
+		r.OfPhases = r.times(r.Ours, *r.ByPhase)
+	}
 	if len(r.TheirRuns) > 0 {
 		theirs := median(values(r.TheirRuns))
 		ratio := r.times(r.Ours, theirs)
 		r.Theirs, r.Ratio = &theirs, &ratio
 	}
+}
+
+// compare computes how the ratio of two builds differs from turn to turn.
+func (r *Row) compare() {
+	r.Turns = ratiosOf(r.costs(r.OurRuns, false), r.costs(r.TheirRuns, false))
+	r.CPU = ratiosOf(r.costs(r.OurRuns, true), r.costs(r.TheirRuns, true))
+}
+
+// costs are the time of the same work in each run, of the clock or of the processor.
+func (r *Row) costs(runs []sample, processor bool) (costs []float64) {
+	for _, s := range runs {
+		switch {
+		case !processor:
+			costs = append(costs, r.times(1, s.Value))
+		case s.Cost > 0:
+			costs = append(costs, s.Cost)
+		default:
+			costs = append(costs, s.CPU)
+		}
+	}
+	return costs
 }
 
 // times is how many times as fast a is as b.
@@ -94,11 +123,12 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
-var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "target", "unit", "limit", "share", "peak RSS", "n", "kernels", "foreign"}
+var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "target", "unit",
+	"limit", "share", "by phase", "share", "peak RSS", "n", "kernels", "foreign"}
 
 // cells are what a table shows of a row.
 func (r *Row) cells() []string {
-	name, peer, theirs, ratio, limit, share := r.Workload, "–", "–", "–", "–", "–"
+	name, peer, theirs, ratio := r.Workload, "–", "–", "–"
 	if r.DType != "" {
 		name += " " + r.DType
 	}
@@ -108,10 +138,24 @@ func (r *Row) cells() []string {
 	if r.Theirs != nil && r.Ratio != nil {
 		theirs, ratio = number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio)
 	}
-	if r.Limit != nil {
-		limit, share = number(*r.Limit), percent(r.Share)
+	if r.Turns != nil {
+		ratio = r.Turns.String()
 	}
-	return []string{name, peer, number(r.Ours), theirs, ratio, r.target(), r.Unit, limit, share, r.memory(), strconv.Itoa(r.Runs), r.Kernels, percent(r.Machine.Foreign)}
+	if r.CPU != nil {
+		ratio += ", processor " + r.CPU.String()
+	}
+	cells := []string{name, peer, number(r.Ours), theirs, ratio, r.target(), r.Unit}
+	cells = append(cells, ofLimit(r.Limit, r.Share)...)
+	cells = append(cells, ofLimit(r.ByPhase, r.OfPhases)...)
+	return append(cells, r.memory(), strconv.Itoa(r.Runs), r.Kernels, percent(r.Machine.Foreign))
+}
+
+// ofLimit are a limit and our share of it; dashes if there is none.
+func ofLimit(limit *float64, share float64) []string {
+	if limit == nil {
+		return []string{"–", "–"}
+	}
+	return []string{number(*limit), percent(share)}
 }
 
 // target is the ratio that the row's peer is to be beaten by, or what ours is to reach in the unit.

@@ -15,20 +15,25 @@ func TestConclude(t *testing.T) {
 		unit         string
 		ours, theirs []float64
 		limit        *float64
+		byPhase      *float64
 		ratio, share float64
+		ofPhases     float64
 	}{
-		{"more is better", "tok/s", []float64{10, 30, 20}, []float64{5, 100, 10}, limit(40), 2, 0.5},
-		{"less is better", "s", []float64{4, 8}, []float64{12}, limit(3), 2, 0.5},
-		{"milliseconds", "ms", []float64{10}, []float64{5}, nil, 0.5, 0},
+		{"more is better", "tok/s", []float64{10, 30, 20}, []float64{5, 100, 10}, limit(40), limit(25), 2, 0.5, .8},
+		{"less is better", "s", []float64{4, 8}, []float64{12}, limit(3), limit(5.4), 2, 0.5, .9},
+		{"milliseconds", "ms", []float64{10}, []float64{5}, nil, nil, 0.5, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Row{Unit: c.unit, OurRuns: samples(c.ours), TheirRuns: samples(c.theirs), Limit: c.limit}
+			r := Row{Unit: c.unit, OurRuns: samples(c.ours), TheirRuns: samples(c.theirs), Limit: c.limit, ByPhase: c.byPhase}
 			r.conclude()
 			if r.Ratio == nil || math.Abs(*r.Ratio-c.ratio) > 1e-9 {
 				t.Errorf("ratio %v, want %g", r.Ratio, c.ratio)
 			}
 			if math.Abs(r.Share-c.share) > 1e-9 {
 				t.Errorf("share %g, want %g", r.Share, c.share)
+			}
+			if math.Abs(r.OfPhases-c.ofPhases) > 1e-9 {
+				t.Errorf("share of the limit by phase %g, want %g", r.OfPhases, c.ofPhases)
 			}
 		})
 	}
@@ -67,7 +72,7 @@ func TestPrintTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	want := "prefill a peer 1234 100.0 12.35× – tok/s – – 2.00 GB 1 avx2 3 %"
+	want := "prefill a peer 1234 100.0 12.35× – tok/s – – – – 2.00 GB 1 avx2 3 %"
 	if len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != want {
 		t.Errorf("table is\n%s\nwant its row to say %s", b.String(), want)
 	}

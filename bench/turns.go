@@ -9,7 +9,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/explorer"
-	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -49,8 +48,8 @@ func newTurns(a *assignment) (task, error) {
 }
 
 // noSamplerIdle returns the seconds of a step in which all slots of the sampler work all the time.
-func noSamplerIdle(_ *model.Config, _ limits, w *workload, _ string) float64 {
-	return meanCall.Seconds() * turns * float64(w.rows) / samplerSlots
+func noSamplerIdle(_ *bound, w *workload) possible {
+	return possible{limit: meanCall.Seconds() * turns * float64(w.rows) / samplerSlots}
 }
 
 // late is an environment that answers after a time.

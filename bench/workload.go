@@ -1,10 +1,6 @@
 package main
 
-import (
-	"cmp"
-
-	"github.com/trinity-go/trinity/model"
-)
+import "cmp"
 
 // workload is one thing that is measured.
 type workload struct {
@@ -19,15 +15,16 @@ type workload struct {
 	browser bool // our side shows a page in one
 	server  bool // both sides ask a server that runs already
 	packed  bool // sequences as long as the rows of GSM8K, for the PyTorch worker
+	steps   bool // its sequences decode together, and --phases can measure how
 	whole   bool // the time of the prompts counts with that of the completions
 
-	ours    func(a *assignment) (task, error)                                  // in a child process; nil for whole processes
-	command func(s *session) []string                                          // a whole process of ours
-	needs   []string                                                           // peers whose Pythons our side runs
-	rivals  []rival                                                            // a row each
-	goal    float64                                                            // what ours is to reach, in the unit; 0 for none
-	proof   float64                                                            // share of a delivery for hashing and proof
-	limit   func(c *model.Config, l limits, w *workload, dtype string) float64 // in the unit; nil if there is none that says something
+	ours    func(a *assignment) (task, error)    // in a child process; nil for whole processes
+	command func(s *session) *command            // a whole process of ours
+	needs   []string                             // peers whose Pythons our side runs
+	rivals  []rival                              // a row each
+	goal    float64                              // what ours is to reach, in the unit; 0 for none
+	proof   float64                              // share of a delivery for hashing and proof
+	limit   func(b *bound, w *workload) possible // nil if there is none that says something
 }
 
 // rival is what a workload is compared with: a program that does the same work.
@@ -40,6 +37,7 @@ type rival struct {
 	dtype   string              // storage of our sampler's weights in this row, unless --dtype says another
 	target  float64             // ratio that we want to reach at least; 0 for none
 	differs func(a *assignment) // what is not as in ours when we are our own rival
+	past    bool                // ourselves at the commit of --compare
 }
 
 // wanting is the rival with a target.
@@ -86,7 +84,8 @@ var workloads = []workload{
 	decode("decode_64", 64, vllm.wanting(1.8), transformers),
 	{name: "prefill", model: true, unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, limit: prefillLimit,
 		rivals: []rival{vllm.wanting(1.1), transformers}},
-	{name: "group_rollout", model: true, unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, limit: rolloutLimit,
+	{name: "group_rollout", model: true, unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens,
+		steps: true, ours: newSampling, limit: rolloutLimit,
 		rivals: []rival{vllm.wanting(1.5), transformers}},
 	{name: "served_rollouts", model: true, server: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newServed,
 		rivals: []rival{{name: "asyncio client", program: "vllm", script: "served_vllm.py", target: .97}}},
@@ -97,6 +96,7 @@ var workloads = []workload{
 		{name: "transformers f32", program: "transformers", script: "first_token.py"},
 		{name: "TRL f32", program: "trl", script: "first_token_trl.py"},
 		{name: "vLLM f32", program: "vllm", script: "first_token_vllm.py"}}},
+	{name: "quickstart", unit: "s", command: (*session).quickstart},
 	{name: "threads_train_step_f32", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
 	decode("threads_decode_32", 32, oneThread),
 	decode("int8_rollout", 32, inStorage("f32"), inStorage("bf16")),
@@ -166,7 +166,8 @@ func inStorage(dtype string) rival {
 
 // decode is sampling after the prompts are in the cache.
 func decode(name string, rows int, rivals ...rival) workload {
-	return workload{name: name, model: true, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling, limit: decodeLimit, rivals: rivals}
+	return workload{name: name, model: true, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, steps: true,
+		ours: newSampling, limit: decodeLimit, rivals: rivals}
 }
 
 // store is experiences that go through a part of the buffer.

@@ -16,6 +16,8 @@ type network struct {
 	cache   []kernel.KVPages // by layer
 	reading kernel.Reading   // plan of the step's attention
 	act     activations
+
+	observer func(phase string) // see Observe; nil for none
 }
 
 // activations are the values of one step, for at most R rows and S sequences.
@@ -132,21 +134,27 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
 	normed := m.act.normed.RowRange(0, x.Rows)
 	kernel.RMSNorm(m.pool, normed, x, w.attentionNorm, float32(cfg.RMSNormEps), nil)
+	m.mark("rest")
 	qkv := m.act.qkv.RowRange(0, x.Rows)
 	m.linear(qkv, normed, w.qkv)
 	m.adapt(b.adapted, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
+	m.mark("qkv")
 	if w.qNorm != nil {
 		m.normHeads(qkv.ColRange(0, q), w.qNorm)
 		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
 	}
 	kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, m.weights.cos, m.weights.sin, b.positions)
+	m.mark("rest")
 	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
+	m.mark("store")
 	attended := m.act.attended.RowRange(0, x.Rows)
 	m.shape.Window = cfg.Window(layer)
 	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
+	m.mark("attention")
 	out := normed // the normed inputs are no longer needed
 	m.linear(out, attended, w.out)
 	m.adapt(b.adapted, out, attended, func(u *updates) *update { return &u.layers[layer].out })
+	m.mark("out")
 	kernel.AddRows(m.pool, x, out)
 }
 
@@ -166,8 +174,10 @@ func (m *network) mlp(layer int, b *batch, x kernel.Matrix) {
 	w := &m.weights.layers[layer]
 	normed := m.act.normed.RowRange(0, x.Rows)
 	kernel.RMSNorm(m.pool, normed, x, w.mlpNorm, float32(m.cfg.RMSNormEps), nil)
+	m.mark("rest")
 	if w.mixture != nil {
 		m.mixture(w.mixture, normed)
+		m.mark("experts")
 	} else {
 		m.dense(layer, b, normed)
 	}
@@ -180,10 +190,13 @@ func (m *network) dense(layer int, b *batch, x kernel.Matrix) {
 	gateUp := m.act.gateUp.RowRange(0, x.Rows)
 	m.linear(gateUp, x, w.gateUp)
 	m.adapt(b.adapted, gateUp, x, func(u *updates) *update { return &u.layers[layer].gateUp })
+	m.mark("gate_up")
 	gate := gateUp.ColRange(0, n)
 	kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
+	m.mark("rest")
 	m.linear(x, gate, w.down)
 	m.adapt(b.adapted, x, gate, func(u *updates) *update { return &u.layers[layer].down })
+	m.mark("down")
 }
 
 // linear computes y = x·Wᵀ + bias.
@@ -196,10 +209,12 @@ func (m *network) linear(y, x kernel.Matrix, l linear) {
 
 // head computes the logits of rows of act.hidden, as many as act.logits has. Each has its adapter in b.headAdapters.
 func (m *network) head(b *batch, from, to int) kernel.Matrix {
+	m.mark("rest")
 	logits, hidden := m.act.logits.RowRange(0, to-from), m.act.hidden.RowRange(from, to)
 	kernel.MatMulPacked(m.pool, logits, hidden, m.weights.head, false)
 	b.headAdapted = stretches(b.headAdapted, b.headAdapters[from:to])
 	m.adapt(b.headAdapted, logits, hidden, func(u *updates) *update { return &u.head })
+	m.mark("head")
 	return logits
 }
 

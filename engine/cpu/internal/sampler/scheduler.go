@@ -73,6 +73,7 @@ func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
 // step lets sequences leave and join, computes one token of each and a chunk of prompts, and
 // returns finished completions to their callers.
 func (s *scheduler) step() {
+	s.model.mark("begin")
 	start := time.Now()
 	s.steps++
 	s.dropCancelled()
@@ -97,6 +98,8 @@ func (s *scheduler) step() {
 		stats.Running = len(s.running) + len(s.preempted)
 		stats.Cached = (s.pages.opened - s.pages.nFree) * pageTokens
 	})
+	s.model.mark("rest")
+	s.model.mark("end")
 	for _, r := range s.answered { // last, so that a caller with its answer sees it counted in Stats
 		close(r.done)
 	}
@@ -153,6 +156,7 @@ func (s *scheduler) drawTokens() (drawn int) {
 		s.logits = s.model.head(&s.batch, s.firstRow, min(s.firstRow+most, rows))
 		s.opts.Pool.Run(min(len(s.drawers), len(s.firsts)), s.drawTask)
 		s.opts.Pool.Run(min(len(s.drawers), len(s.scored)), s.scoreTask)
+		s.model.mark("draw")
 	}
 	for _, first := range s.firsts {
 		q, n := s.draws[first].sequence, drawnFrom(s.draws, first)
