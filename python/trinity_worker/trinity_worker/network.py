@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.func import functional_call
+from torch.nn.functional import embedding
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -24,6 +25,8 @@ from transformers import (
 )
 
 from . import attention
+from .batch import Pack
+from .copies import Copies
 from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
@@ -60,18 +63,6 @@ class Spec:
     optimizer_offload: bool = False  # moments lie in host memory but for a step
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
-
-
-@dataclass
-class Pack:
-    """One row of sequences, on this rank. FSDP does not look into it, so it keeps its number types."""
-
-    ids: torch.Tensor  # [1, T]
-    positions: torch.Tensor  # [1, T], from 0 in each sequence
-    lengths: tuple[int, ...]  # of the sequences; their sum is T
-    ends: torch.Tensor  # [sequences + 1] of int32: where they end in the row, after a 0
-    rows: torch.Tensor  # [M] places of the states that predict
-    targets: torch.Tensor  # [M, K] tokens after these places, or others in their place; below 0 is none
 
 
 def check_config(path: str) -> int:
@@ -153,6 +144,7 @@ class Network(nn.Module):
         divided = layout.world > spec.tensor and (spec.train or spec.strategy != DDP)
         # One rank computes with a copy of its weights. FSDP's hooks cost time at each layer, but where layers are
         # computed again they give the copy a second time.
+        self.copies: Copies | None = None
         self.casts = not divided and DTYPES[spec.compute] != dtype and not spec.recompute
         if divided or spec.recompute and DTYPES[spec.compute] != dtype:
             self._shard(
@@ -228,8 +220,9 @@ class Network(nn.Module):
         """Is forward, whose products have the type that the driver wants."""
         if not self.casts:
             return self(pack, want, **kwargs)
-        weights = {name: p.to(DTYPES[self.spec.compute]) for name, p in self.named_parameters()}
-        return functional_call(self, weights, (pack, want), kwargs)
+        if self.copies is None:
+            self.copies = Copies(self, DTYPES[self.spec.compute])
+        return functional_call(self, self.copies.of(self), (pack, want), kwargs)
 
     def forward(
         self, pack: Pack, want: Want | None, adapter: bool = True, hold: bool = False
@@ -242,19 +235,21 @@ class Network(nn.Module):
                 input_ids=pack.ids,
                 position_ids=pack.positions,
                 use_cache=False,
-                trinity_lengths=pack.lengths,
-                trinity_ends=pack.ends,
+                trinity_row=pack.row,
                 output_router_logits=hold and self.routed,
             )
-        h = out.last_hidden_state[0].index_select(0, pack.rows)
+        h = embedding(pack.rows, out.last_hidden_state[0])  # its gradient adds up in the same order each time
         if want is None:
             return (h,)
         routers: tuple[torch.Tensor, ...] = ()
         if hold and self.routed:
-            counts = loads(out.router_logits, pack.lengths, self.chosen)
+            logits = out.router_logits  # of each token of each sequence, also of those that they share
+            if pack.paths is not None:
+                logits = tuple(embedding(pack.paths, x) for x in logits)
+            counts = loads(logits, pack.lengths, self.chosen)
             self.loads = counts if self.loads is None else self.loads + counts
             if self.aux_loss:
-                routers = (imbalance(out.router_logits, pack.lengths, self.chosen),)
+                routers = (imbalance(logits, pack.lengths, self.chosen),)
         if self.spec.head:
             return (self.projection(h).float().squeeze(-1), *routers)
         v = Vocabulary(self.projection.weight)
@@ -287,6 +282,12 @@ class Network(nn.Module):
         change them."""
         if isinstance(self, FSDPModule):
             self.reshard()
+        if not self.spec.train or self.spec.base:
+            self.forget()
+
+    def forget(self) -> None:
+        """Drops the copies of weights that are about to change, or that nobody needs for a while."""
+        self.copies = None
 
     def head_weight(self) -> torch.Tensor:
         """Returns the whole vocabulary projection, in the type of the products. All ranks must call it."""
