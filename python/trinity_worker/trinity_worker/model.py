@@ -127,8 +127,9 @@ class Model:
     ) -> Want:
         temperature = batch.arrays["temperature"][batch.of_sequence(places)] if len(places) else np.ones(1, np.float32)
         (inverse,) = upload([(1 / temperature).astype(np.float32)], self.device)
-        want = Want(inverse, self.spec.chunk, "entropy" in meta["streams"], "discriminator" in meta["streams"])
-        if "divergence" not in meta["streams"]:
+        streams, compiled = meta["streams"], self.network.compiled
+        want = Want(inverse, self.spec.chunk, "entropy" in streams, "discriminator" in streams, compiled=compiled)
+        if "divergence" not in streams:
             return want
         want.divergence, want.beta = meta["divergence"], float(meta.get("beta", 0))
         of_row = batch.arrays["teacher"][batch.of_sequence(places)] if len(places) else np.zeros(1, np.int32)

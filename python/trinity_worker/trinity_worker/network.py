@@ -24,7 +24,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from . import attention
+from . import attention, compiled
 from .batch import Pack
 from .copies import Copies
 from .experts import imbalance, loads
@@ -62,6 +62,7 @@ class Spec:
     param_offload: bool = False  # weights and gradients lie in host memory while other models are in use
     optimizer_offload: bool = False  # moments lie in host memory but for a step
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
+    compile: bool = False  # the layers and the head, where torch.compile works
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
 
 
@@ -105,7 +106,10 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 def sharing(model: Any) -> Any:
     """Returns a copy of a model that has the same weights in memory."""
-    return copy.deepcopy(model, {id(t): t for t in chain(model.parameters(), model.buffers())})
+    copied = copy.deepcopy(model, {id(t): t for t in chain(model.parameters(), model.buffers())})
+    for module in copied.modules():
+        module.__dict__.pop("forward", None)  # a compiled one computes with the modules of the original
+    return copied
 
 
 class Network(nn.Module):
@@ -152,6 +156,10 @@ class Network(nn.Module):
             )  # moves the model layer by layer, so that no device holds all of it
         else:
             self.to(layout.device)
+        # Neighbours divide matrices by hooks that are not compiled here.
+        self.compiled = spec.compile and spec.tensor == 1 and compiled.works(layout.device)
+        if self.compiled:
+            compiled.layers(self.decoder)
 
     @property
     def inner(self) -> PreTrainedModel:
