@@ -86,6 +86,22 @@ func tokens(model string) (out []int32, lengths []int, err error) {
 	return out, lengths, lines.Err()
 }
 
+// groups returns replies of their own to prompts that groups share, one sequence after the other.
+func groups(tokens []int32, w *workload) (all []int32, lengths []int) {
+	take := func(n int) (part []int32) {
+		part, tokens = tokens[:n], tokens[n:]
+		return part
+	}
+	var prompt []int32
+	for i := range w.rows {
+		if i%w.copies == 0 {
+			prompt = take(w.prompt)
+		}
+		all, lengths = slices.Concat(all, prompt, take(w.new)), append(lengths, w.prompt+w.new)
+	}
+	return all, lengths
+}
+
 // assignment is what our side of a workload is told.
 func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
@@ -98,6 +114,8 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Curves: s.curves(),
 	}
 	switch {
+	case w.packed && w.prompt > 0:
+		a.Train, a.Lengths = groups(s.tokens, w)
 	case w.new > 0 && w.prompt > 0:
 		a.Calls = windows(s.tokens, a.Runs+1, a.Batch, a.Group, w.prompt)
 	case w.packed:

@@ -27,7 +27,11 @@ func newPacked(a *assignment) (task, error) {
 	t := &packed{twice: a.Twice}
 	at := 0
 	for i, n := range a.Lengths {
-		t.batch = append(t.batch, allTrained(i, a.Train[at:at+n]))
+		x := allTrained(i, a.Train[at:at+n])
+		if a.Prompt > 0 { // only the reply is trained
+			x.PromptLen, x.Mask = a.Prompt, trainedFrom(n, a.Prompt)
+		}
+		t.batch = append(t.batch, x)
 		at += n
 	}
 	t.tokens = at
