@@ -65,8 +65,7 @@ def each(q, k, v, q_ends, k_ends, q_longest, k_longest, *, window_size, enable_g
 
 def row_of(sequences: list[np.ndarray], device: str = "cpu") -> attention.Row:
     tree = Tree(sequences)
-    ends, path_ends, paths = (*upload(attention.numbers(tree), torch.device(device)), None, None)[:3]
-    return attention.Row(tree, ends.int(), None if path_ends is None else path_ends.int(), paths)
+    return attention.Row(tree, *upload(attention.numbers(tree), torch.device(device)))
 
 
 def apart(*lengths: int) -> list[np.ndarray]:

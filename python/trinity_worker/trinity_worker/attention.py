@@ -34,12 +34,16 @@ class Row:
     """What attention knows of a row: where its branches end, and where the rows lie that they see."""
 
     def __init__(
-        self, tree: Tree, ends: torch.Tensor, path_ends: torch.Tensor | None, paths: torch.Tensor | None
+        self,
+        tree: Tree,
+        ends: torch.Tensor,
+        path_ends: torch.Tensor | None = None,
+        paths: torch.Tensor | None = None,
     ) -> None:
-        self.tree = tree
-        self.ends = ends  # [branches + 1] of int32: where branches end, after a 0
-        self.path_ends = path_ends  # the same of their paths; None if no branch has a stem
-        self.paths = paths  # rows of all paths, one after another
+        """ends [branches + 1] is where branches end, after a 0; path_ends the same of their paths, in paths, which has the
+        rows of all paths, one after another. There are no paths if no branch has a stem."""
+        self.tree, self.ends, self.paths = tree, ends.int(), paths
+        self.path_ends = None if path_ends is None else path_ends.int()
         # Rounded up, because a compiled layer is compiled again for each value.
         self.longest = _rounded(max(b.end - b.begin for b in tree.branches))
         self.longest_path = _rounded(max(len(b.path) for b in tree.branches))
@@ -127,7 +131,7 @@ def _at_once(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window
     return all_at_once(q, k, v, row.ends, row.path_ends, row.longest, row.longest_path, **options)[None]
 
 
-@torch.compiler.disable  # a compiled layer would be compiled again for other lengths
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiled layer would be compiled again for other lengths
 def _by_branch(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -141,10 +145,15 @@ def _by_branch(
     parts = []
     for number, (_, own, path) in enumerate(row.pieces):
         mask = row.mask(number, window)
-        one = (_joined(x, places) for x, places in ((q, own), (k, path), (v, path)))
         parts.append(
             scaled_dot_product_attention(
-                *one, attn_mask=mask, is_causal=mask is None, scale=scaling, enable_gqa=grouped
+                _joined(q, own),
+                _joined(k, path),
+                _joined(v, path),
+                attn_mask=mask,
+                is_causal=mask is None,
+                scale=scaling,
+                enable_gqa=grouped,
             )
         )
     return torch.cat(parts, dim=2).transpose(1, 2)

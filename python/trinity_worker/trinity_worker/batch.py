@@ -76,6 +76,5 @@ class Batch:
         arrays = [ids[None], positions[None], rows, targets, *paths, *attention.numbers(tree)]
         first, second, third, fourth, *others = upload(arrays, device)
         moved = others.pop(0) if paths else None
-        ends, path_ends, path_rows = (*others, None, None)[:3]
-        row = attention.Row(tree, ends.int(), None if path_ends is None else path_ends.int(), path_rows)
-        return Pack(first, second, row, tuple(len(t) for t in tokens), moved, third, fourth)
+        lengths = tuple(len(t) for t in tokens)
+        return Pack(first, second, attention.Row(tree, *others), lengths, moved, third, fourth)

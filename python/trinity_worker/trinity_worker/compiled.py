@@ -9,7 +9,7 @@ import torch
 
 # A compiled product of bfloat16 numbers is rounded where PyTorch's own operations round it, so that log-probabilities
 # with and without a graph agree.
-OPTIONS = {"emulate_precision_casts": True}
+OPTIONS: Any = {"emulate_precision_casts": True}
 # A layer is compiled for all layers of one form: with and without a graph, and again for each other model.
 LARGEST_CACHE = 256
 
