@@ -29,11 +29,12 @@ type assignment struct {
 	PeerMicro     int         `json:"peer_micro"` // sequences that the peer trains at once
 	Compile       bool        `json:"compile"`
 	Train         []int32     `json:"train"`
-	Lengths       []int       `json:"lengths"` // of the sequences in train that are as long as the rows of GSM8K
-	Python        string      `json:"python"`  // of the PyTorch worker
-	VLLM          string      `json:"vllm"`    // Python of a vLLM server that the run starts
-	Twice         bool        `json:"twice"`   // a forward pass without a graph comes first
-	Calls         [][][]int32 `json:"calls"`   // [runs+1][batch][prompt] the first warms up; no two groups have a common beginning
+	Lengths       []int       `json:"lengths"`    // of the sequences in train that are as long as the rows of GSM8K
+	Python        string      `json:"python"`     // of the PyTorch worker
+	VLLM          string      `json:"vllm"`       // Python of a vLLM server that the run starts
+	Twice         bool        `json:"twice"`      // a forward pass without a graph comes first
+	Uncompiled    bool        `json:"uncompiled"` // PyTorch does not compile layers
+	Calls         [][][]int32 `json:"calls"`      // [runs+1][batch][prompt] the first warms up; no two groups have a common beginning
 	Questions     string      `json:"questions"`
 	System        string      `json:"system"`
 	Dir           string      `json:"dir"`  // for what a run writes

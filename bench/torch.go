@@ -54,9 +54,11 @@ func newPacked(a *assignment) (task, error) {
 	place := engine.Place{
 		Programs: &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}, Nodes: 1, Ranks: 1, GPUs: min(1, gpus),
 	}
-	t.engine, err = opener.OpenTrainer(context.Background(), engine.TrainerSpec{
-		ModelPath: a.Model, Train: true, MicroTokens: torchMicro, Place: place,
-	})
+	spec := engine.TrainerSpec{ModelPath: a.Model, Train: true, MicroTokens: torchMicro, Place: place}
+	if a.Uncompiled {
+		spec.Compile = new(bool)
+	}
+	t.engine, err = opener.OpenTrainer(context.Background(), spec)
 	return t, err
 }
 

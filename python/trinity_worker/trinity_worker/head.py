@@ -113,12 +113,11 @@ def measure(
     wants_entropy, wants_discriminator, wants_all = wanted
     z = z.float().mul_(inverse[:, None])
     logp = v.log_softmax(z)
-    del z  # at most two matrices of logits exist at once
     at, mine = v.places(ids)
     logprob = v.total(logp.gather(1, at).where(mine, 0))
     entropy = discriminator = None
     if wants_entropy or wants_discriminator:
-        p = logp.exp()
+        p = torch.exp(logp, out=z)  # at most two matrices of logits exist at once
         entropy = v.total(-(p * logp if wants_discriminator else p.mul_(logp)).sum(-1))
         if wants_discriminator:
             discriminator = v.total((p * p * (entropy[:, None] + logp)).sum(-1))
@@ -139,7 +138,6 @@ def derive(
     float32."""
     dtype, z = z.dtype, z.float().mul_(inverse[:, None])
     logp = v.log_softmax(z)
-    del z
     added = more(logp) if more else None
     # d logprob/dz = onehot − p;  d entropy/dz = −p·(ln p + H)
     given = d_logprob.where(ids >= 0, 0)
@@ -147,9 +145,8 @@ def derive(
     if d_entropy is None:
         dz = logp.exp_().mul_(-total)
     else:
-        p = logp.exp()
+        p = torch.exp(logp, out=z)
         dz = logp.add_(entropy[:, None]).mul_(d_entropy[:, None]).add_(total).neg_().mul_(p)
-        del p
     at, mine = v.places(ids)
     dz.scatter_add_(1, at, given.where(mine, 0))
     if added is not None:
