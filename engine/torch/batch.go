@@ -47,7 +47,7 @@ func newBatch(xs []*trinity.Experience, e *workerModel) *batch {
 			}
 		}
 	}
-	b.ranks = e.ranksOf(b)
+	b.ranks = ranksOf(b, e)
 	return b
 }
 

@@ -13,7 +13,9 @@ import (
 
 // cutting is an engine that cuts batches into rows of so many tokens.
 func cutting(ranks, most int) *workerModel {
-	return &workerModel{worker: &worker{ranks: ranks}, cfg: &model.Config{NumHeads: 2, NumKVHeads: 2}, spec: engine.TrainerSpec{MicroTokens: most}}
+	return &workerModel{
+		worker: &worker{ranks: ranks}, cfg: &model.Config{NumHeads: 2, NumKVHeads: 2}, spec: engine.TrainerSpec{MicroTokens: most},
+	}
 }
 
 // Each rank gets a row that it can hold; units stay together.
@@ -55,7 +57,7 @@ func TestCut(t *testing.T) {
 func TestCutSpreadsSeldom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for rows := 1; rows < 5; rows++ {
-		p := cutting(rows, 0).newPiece()
+		p := newPiece(cutting(rows, 0))
 		for i := range 200 {
 			p.add(slices.Repeat([]int32{int32(i)}, r.IntN(30)))
 			_, load := spread(p.lengths, rows)

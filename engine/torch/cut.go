@@ -14,8 +14,8 @@ func (e *workerModel) rows() int { return e.worker.ranks / tensorOf(e.spec) }
 
 // ranksOf gives each sequence of a batch to a rank. Sequences that share a stem go to the rows where
 // they add least.
-func (e *workerModel) ranksOf(b *batch) []int32 {
-	p := e.newPiece()
+func ranksOf(b *batch, e *workerModel) []int32 {
+	p := newPiece(e)
 	for k, i := range b.sent {
 		p.add(b.all[i].Tokens[:b.lengths[k]])
 	}
@@ -46,14 +46,14 @@ func spread(lengths []int32, ranks int) (rankOf []int32, most int) {
 // Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
 // in one row.
 func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
-	start, now := 0, e.newPiece()
+	start, now := 0, newPiece(e)
 	for i := 0; i < len(exps); i += unit {
 		mine := exps[i:min(i+unit, len(exps))]
-		e.grow(now, mine)
+		now.grow(mine, e)
 		if i > start && !now.fits() {
 			pieces = append(pieces, exps[start:i])
-			start, now = i, e.newPiece()
-			e.grow(now, mine)
+			start, now = i, newPiece(e)
+			now.grow(mine, e)
 		}
 	}
 	if start < len(exps) {
@@ -62,7 +62,7 @@ func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*tri
 	return pieces
 }
 
-func (e *workerModel) grow(p *piece, exps []*trinity.Experience) {
+func (p *piece) grow(exps []*trinity.Experience, e *workerModel) {
 	for _, x := range exps {
 		p.add(e.computed(x))
 	}
@@ -88,7 +88,7 @@ type piece struct {
 
 // newPiece returns an empty piece. The attention of a row copies the keys and values of each sequence's stem. They may take
 // as much memory as the queries, and at least as much as those of the row itself.
-func (e *workerModel) newPiece() *piece {
+func newPiece(e *workerModel) *piece {
 	most := e.spec.MicroTokens
 	return &piece{most: most, widest: most * max(2, e.cfg.NumHeads/max(1, e.cfg.NumKVHeads)), forests: make([]forest, e.rows())}
 }
