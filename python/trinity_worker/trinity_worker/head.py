@@ -1,7 +1,6 @@
 """The vocabulary head: streams from hidden states, a chunk of rows at a time.
 
-Only chunk × vocabulary logits exist at any moment, at most twice: the backward pass computes them again from the hidden
-states.
+Only chunk × vocabulary logits exist at any moment: the backward pass computes them again from the hidden states.
 """
 
 from collections.abc import Callable
@@ -233,6 +232,7 @@ class Head(torch.autograd.Function):
             if dlow is not None and dup is not None:
                 dlow[a:b] = dz @ up
                 _add_product(dup, dz, low[a:b])
+            del dz  # before the next chunk has its logits
         return (
             dh,
             None if dw is None else dw.to(w.dtype),

@@ -237,12 +237,15 @@ class Model:
 
     def _norm(self) -> float:
         """Returns the L2 norm of the gradient over all ranks."""
-        mine = [p for p in self.trained.values() if self.layout.owns(p, self.spec.tensor)]
-        square = torch.zeros((), dtype=torch.float64)
+        mine = [
+            local(p.grad) for p in self.trained.values() if p.grad is not None and self.layout.owns(p, self.spec.tensor)
+        ]
+        total = 0.0
         if mine:
-            norms = torch._foreach_norm([local(p.grad) for p in mine], 2, dtype=torch.float64)  # type: ignore[arg-type]
-            for norm in torch.stack(norms).cpu():
-                square += norm**2
+            norms = torch._foreach_norm(mine, 2, dtype=torch.float64)
+            for norm in torch.stack(norms).tolist():  # the only wait for the device
+                total += norm * norm
+        square = torch.tensor(total, dtype=torch.float64)
         if self.world > 1:
             dist.all_reduce(square, group=self.control)
         return math.sqrt(square) if math.isfinite(square) else float(square)
