@@ -57,7 +57,7 @@ func TestCut(t *testing.T) {
 func TestCutSpreadsSeldom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for rows := 1; rows < 5; rows++ {
-		p := newPiece(cutting(rows, 0))
+		p := newPiece(rows, 0, cutting(rows, 0).cfg)
 		for i := range 200 {
 			p.add(slices.Repeat([]int32{int32(i)}, r.IntN(30)))
 			_, load := spread(p.lengths, rows)

@@ -7,22 +7,22 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/model"
 )
 
 // rows is how many rows the ranks compute at once.
 func (e *workerModel) rows() int { return e.worker.ranks / tensorOf(e.spec) }
 
-// ranksOf gives each sequence of a batch to a rank. Sequences that share a stem go to the rows where
-// they add least.
-func ranksOf(b *batch, e *workerModel) []int32 {
-	p := newPiece(e)
+// spread gives each sequence to a rank. Sequences that share a stem go to the rows where they add
+// least. p is an empty piece.
+func (b *batch) spread(p *piece) []int32 {
 	for k, i := range b.sent {
 		p.add(b.all[i].Tokens[:b.lengths[k]])
 	}
 	if p.shared {
 		return p.ranks
 	}
-	ranks, _ := spread(p.lengths, e.rows())
+	ranks, _ := spread(p.lengths, len(p.forests))
 	return ranks
 }
 
@@ -46,13 +46,13 @@ func spread(lengths []int32, ranks int) (rankOf []int32, most int) {
 // Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
 // in one row.
 func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
-	start, now := 0, newPiece(e)
+	start, now := 0, newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
 	for i := 0; i < len(exps); i += unit {
 		mine := exps[i:min(i+unit, len(exps))]
 		now.grow(mine, e)
 		if i > start && !now.fits() {
 			pieces = append(pieces, exps[start:i])
-			start, now = i, newPiece(e)
+			start, now = i, newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
 			now.grow(mine, e)
 		}
 	}
@@ -88,9 +88,8 @@ type piece struct {
 
 // newPiece returns an empty piece. The attention of a row copies the keys and values of each sequence's stem. They may take
 // as much memory as the queries, and at least as much as those of the row itself.
-func newPiece(e *workerModel) *piece {
-	most := e.spec.MicroTokens
-	return &piece{most: most, widest: most * max(2, e.cfg.NumHeads/max(1, e.cfg.NumKVHeads)), forests: make([]forest, e.rows())}
+func newPiece(rows, most int, cfg *model.Config) *piece {
+	return &piece{most: most, widest: most * max(2, cfg.NumHeads/max(1, cfg.NumKVHeads)), forests: make([]forest, rows)}
 }
 
 func (p *piece) add(tokens []int32) {

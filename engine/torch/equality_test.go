@@ -308,7 +308,7 @@ func TestGroupsAgreeWithTheEmbeddedEngine(t *testing.T) {
 				spec := trained(name)
 				spec.Optimizer, spec.Reference = engine.OptimizerSpec{Type: engine.SGD}, false
 				ours, theirs := opened(t, onRanks(t, ranks), spec), embedded(t, spec)
-				if p := newPiece(ours.(*workerModel)); ranks == 1 {
+				if p := newPiece(1, 0, ours.(*workerModel).cfg); ranks == 1 {
 					for _, x := range xs {
 						p.add(x.Tokens)
 					}
