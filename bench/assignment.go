@@ -29,11 +29,12 @@ type assignment struct {
 	PeerMicro     int         `json:"peer_micro"` // sequences that the peer trains at once
 	Compile       bool        `json:"compile"`
 	Train         []int32     `json:"train"`
-	Lengths       []int       `json:"lengths"` // of the sequences in train that are as long as the rows of GSM8K
-	Python        string      `json:"python"`  // of the PyTorch worker
-	VLLM          string      `json:"vllm"`    // Python of a vLLM server that the run starts
-	Twice         bool        `json:"twice"`   // a forward pass without a graph comes first
-	Calls         [][][]int32 `json:"calls"`   // [runs+1][batch][prompt] the first warms up; no two groups have a common beginning
+	Lengths       []int       `json:"lengths"`    // of the sequences in train that are as long as the rows of GSM8K
+	Python        string      `json:"python"`     // of the PyTorch worker
+	VLLM          string      `json:"vllm"`       // Python of a vLLM server that the run starts
+	Twice         bool        `json:"twice"`      // a forward pass without a graph comes first
+	Uncompiled    bool        `json:"uncompiled"` // PyTorch does not compile layers
+	Calls         [][][]int32 `json:"calls"`      // [runs+1][batch][prompt] the first warms up; no two groups have a common beginning
 	Questions     string      `json:"questions"`
 	System        string      `json:"system"`
 	Dir           string      `json:"dir"`  // for what a run writes
@@ -88,6 +89,22 @@ func tokens(model string) (out []int32, lengths []int, err error) {
 	return out, lengths, lines.Err()
 }
 
+// groups returns replies of their own to prompts that groups share, one sequence after the other.
+func groups(tokens []int32, w *workload) (all []int32, lengths []int) {
+	take := func(n int) (part []int32) {
+		part, tokens = tokens[:n], tokens[n:]
+		return part
+	}
+	var prompt []int32
+	for i := range w.rows {
+		if i%w.copies == 0 {
+			prompt = take(w.prompt)
+		}
+		all, lengths = slices.Concat(all, prompt, take(w.new)), append(lengths, w.prompt+w.new)
+	}
+	return all, lengths
+}
+
 // assignment is what our side of a workload is told.
 func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
@@ -100,6 +117,8 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Curves: s.curves(),
 	}
 	switch {
+	case w.packed && w.prompt > 0:
+		a.Train, a.Lengths = groups(s.tokens, w)
 	case w.new > 0 && w.prompt > 0:
 		a.Calls = windows(s.tokens, a.Runs+1, a.Batch, a.Group, w.prompt)
 	case w.packed:

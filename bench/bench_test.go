@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	s := &settings{}
-	want := "train_step_f32 train_branches torch_step grpo_step grpo_vllm decode_1 decode_8 decode_32 decode_64 prefill " +
+	want := "train_step_f32 train_branches torch_step torch_groups grpo_step grpo_vllm decode_1 decode_8 decode_32 decode_64 prefill " +
 		"group_rollout served_rollouts served_added served_queue delivery_vllm_reload delivery_vllm_files delivery_vllm_lora " +
 		"delivery_sglang start quickstart threads_train_step_f32 threads_decode_32 int8_rollout store_encode store_decode " +
 		"store_memory store_durable store_sqlite store_recovery unequal_rollouts rollouts turns_prefill turns gateway_streams " +

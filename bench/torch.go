@@ -27,7 +27,11 @@ func newPacked(a *assignment) (task, error) {
 	t := &packed{twice: a.Twice}
 	at := 0
 	for i, n := range a.Lengths {
-		t.batch = append(t.batch, allTrained(i, a.Train[at:at+n]))
+		x := allTrained(i, a.Train[at:at+n])
+		if a.Prompt > 0 { // only the reply is trained
+			x.PromptLen, x.Mask = a.Prompt, trainedFrom(n, a.Prompt)
+		}
+		t.batch = append(t.batch, x)
 		at += n
 	}
 	t.tokens = at
@@ -50,9 +54,11 @@ func newPacked(a *assignment) (task, error) {
 	place := engine.Place{
 		Programs: &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}, Nodes: 1, Ranks: 1, GPUs: min(1, gpus),
 	}
-	t.engine, err = opener.OpenTrainer(context.Background(), engine.TrainerSpec{
-		ModelPath: a.Model, Train: true, MicroTokens: torchMicro, Place: place,
-	})
+	spec := engine.TrainerSpec{ModelPath: a.Model, Train: true, MicroTokens: torchMicro, Place: place}
+	if a.Uncompiled {
+		spec.Compile = new(bool)
+	}
+	t.engine, err = opener.OpenTrainer(context.Background(), spec)
 	return t, err
 }
 

@@ -27,6 +27,7 @@ type TrainerSpec struct {
 	Reference   bool   // keep the frozen reference
 	Strategy    string // how ranks divide the model (trainer.trainer_strategy); "" leaves it to the engine
 	Tensor      int    // ranks that divide each matrix, tensor parallel; 0 and 1 leave matrices whole
+	Compile     *bool  // whether PyTorch compiles the layers; nil leaves it to the engine
 	Recompute   int    // layers that recompute their activations in the backward pass: less memory, the same bits
 	Ahead       bool   // the engine may train on before its sampler has the newest version
 	MicroTokens int    // tokens of the largest micro-batch; the engine plans its memory for it
@@ -101,9 +102,8 @@ type SamplerSpec struct {
 	Key      string `secret:"true"`
 	Patience time.Duration
 	Say      func(string)
-	// Start says which servers the engine starts if Servers names none, and Place where.
+	// Start says which servers the engine starts if Servers names none.
 	Start ServerSpec
-	Place Place
 	// Service is where a sampler samples that computes nothing itself.
 	Service ServiceSpec
 	// Record says that completions are trained on: a sampler that cannot return ids and
@@ -140,6 +140,7 @@ type ServerSpec struct {
 	ChunkedPrefill   bool
 	Seed             int
 	Extra            map[string]any // arguments that the server gets unchanged
+	Place            Place
 }
 
 // ServiceSpec names a service that trains and samples, and says what it trains. Its fields are keys of model.tinker. The rank

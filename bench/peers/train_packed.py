@@ -5,7 +5,7 @@ from torch_here import load, spec, torch
 from turns import serve
 
 MICRO = 2048  # tokens of a row at most
-lengths, count = spec["lengths"], sum(spec["lengths"])
+lengths, count, prompt = spec["lengths"], sum(spec["lengths"]), max(1, spec["prompt"])
 device = "cuda" if torch.cuda.is_available() else "cpu"
 packs, row, at = [], [], 0
 for n in lengths:
@@ -18,7 +18,7 @@ packs.append(row)
 model = load(attn_implementation="sdpa").to(device).train()
 model.config.use_cache = False
 adamw = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01)
-targets = sum(n - 1 for n in lengths)
+targets = sum(n - prompt for n in lengths)
 
 
 def run(number):
@@ -29,8 +29,7 @@ def run(number):
         # transformers keeps the sequences of a row apart where the positions begin again
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             logits = model(input_ids=ids[None], position_ids=places[None]).logits[0]
-        first = places == 0
-        predicted = (~first).nonzero()[:, 0]
+        predicted = (places >= prompt).nonzero()[:, 0]
         loss = torch.nn.functional.cross_entropy(logits[predicted - 1].float(), ids[predicted], reduction="sum") / targets
         loss.backward()
         total += loss.item()

@@ -55,7 +55,7 @@ func TestFirstDeliveryReplacesAllTensors(t *testing.T) {
 			with := startsOf(s, 1)
 			with.ModelPath = base
 			if c.options.Sleeps {
-				with.Place.Beside = "trainer"
+				with.Start.Place.Beside = "trainer"
 			}
 			sampler := must(t, "vllm", with).(interface {
 				weights.Provable

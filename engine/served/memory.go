@@ -14,7 +14,7 @@ func none() []engine.MemoryPart { return []engine.MemoryPart{} }
 // Servers are equal. They may fill a share of the GPU, so the plan says the share of the KV cache in words.
 func (*startable) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
 	s := &spec.Start
-	if len(spec.Servers) > 0 || s.Engines == 0 || spec.Place.GPUs == 0 {
+	if len(spec.Servers) > 0 || s.Engines == 0 || spec.Start.Place.GPUs == 0 {
 		return none(), nil
 	}
 	cfg, err := model.ReadConfig(spec.ModelPath)
@@ -24,12 +24,12 @@ func (*startable) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, erro
 	parts := int64(max(1, s.TensorParallel) * max(1, s.PipelineParallel))
 	why := fmt.Sprintf("%s, cut into %d; servers: %d, each fills its GPUs to gpu_memory_utilization %v with its KV cache",
 		s.DType, parts, s.Engines, s.MemoryShare)
-	if spec.Place.Beside != "" {
+	if spec.Start.Place.Beside != "" {
 		why += ", and gives them up while the trainer computes"
 	}
 	return []engine.MemoryPart{{
 		Kind: "weights", Bytes: (cfg.Parameters()*bytesOf(s.DType) + parts - 1) / parts, Why: why, Device: "server GPU",
-		Free: int64(float64(spec.Place.GPUBytes) * s.MemoryShare),
+		Free: int64(float64(spec.Start.Place.GPUBytes) * s.MemoryShare),
 	}}, nil
 }
 

@@ -61,7 +61,7 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	}
 	list := &servers{
 		own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), limit: wait.Seconds(a.LoadTimeout), adapter: spec.LoRA != nil,
-		shares: own != nil && spec.Place.Beside != "", mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
+		shares: own != nil && spec.Start.Place.Beside != "", mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
 	s := newSampler(list, checker{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: rank, record: spec.Record,

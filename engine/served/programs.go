@@ -115,8 +115,8 @@ func (s *startable) Programs(spec engine.SamplerSpec) (all []engine.Program) {
 			delete(c.env, name)
 		}
 		all = append(all, engine.Program{
-			Command: c.words, Modules: []string{s.pkg}, Env: c.env, Name: "rollout-" + strconv.Itoa(i), Nodes: 1, GPUs: spec.Place.GPUs,
-			Beside: spec.Place.Beside, Python: s.Python, Answers: "/health", Secret: secret,
+			Command: c.words, Modules: []string{s.pkg}, Env: c.env, Name: "rollout-" + strconv.Itoa(i), Nodes: 1, GPUs: spec.Start.Place.GPUs,
+			Beside: spec.Start.Place.Beside, Python: s.Python, Answers: "/health", Secret: secret,
 			Hint: "install " + s.pkg + " there, or name another interpreter in explorer.rollout_model.engine_args.python " +
 				"(--sampler-arg python=PATH of trinity service)",
 		})

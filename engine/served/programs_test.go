@@ -33,14 +33,14 @@ func TestVLLMProgram(t *testing.T) {
 			"--enable-sleep-mode"},
 			map[string]string{"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": ""}},
 		{"GPUs", func(s *engine.SamplerSpec) {
-			s.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
+			s.Start.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
 			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 3
 			s.Start.Eager, s.Start.ExpertParallel, s.MaxModelLen = true, true, 0
 		}, []string{
 			always + " 2 --pipeline-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.75 --enable-chunked-prefill " +
 				"--enable-prefix-caching --enforce-eager --enable-expert-parallel",
 		}, []string{"--max-model-len", "--max-num-batched-tokens"}, map[string]string{"VLLM_CPU_KVCACHE_SPACE": ""}},
-		{"colocate", func(s *engine.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" }, []string{"--enable-sleep-mode"}, nil, nil},
+		{"colocate", func(s *engine.SamplerSpec) { s.Start.Place.GPUs, s.Start.Place.Beside = 1, "trainer" }, []string{"--enable-sleep-mode"}, nil, nil},
 		{"weights", func(s *engine.SamplerSpec) { s.Follows = true },
 			[]string{`--weight-transfer-config {"backend": "trinity_files"}`}, []string{"--enable-lora"}, nil},
 		{"LoRA", func(s *engine.SamplerSpec) { s.Follows, s.LoRA = true, &engine.LoRASpec{LoraRank: 9} },
@@ -71,7 +71,7 @@ func TestSGLangProgram(t *testing.T) {
 			"--enable-memory-saver",
 		}, map[string]string{"SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1"}},
 		{"GPUs", func(s *engine.SamplerSpec) {
-			s.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
+			s.Start.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
 			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 3
 			s.Start.Eager, s.Start.ExpertParallel, s.MaxModelLen = true, true, 0
 		}, []string{
@@ -79,7 +79,7 @@ func TestSGLangProgram(t *testing.T) {
 				"--disable-cuda-graph --expert-parallel-size 2",
 		}, []string{"--context-length", "--device", "--chunked-prefill-size", "--disable-radix-cache"},
 			map[string]string{"SGLANG_USE_CPU_ENGINE": ""}},
-		{"beside the trainer", func(s *engine.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" },
+		{"beside the trainer", func(s *engine.SamplerSpec) { s.Start.Place.GPUs, s.Start.Place.Beside = 1, "trainer" },
 			[]string{"--enable-memory-saver --enable-weights-cpu-backup"}, nil, nil},
 		{"LoRA", func(s *engine.SamplerSpec) { s.Follows, s.LoRA = true, &engine.LoRASpec{LoraRank: 9} },
 			[]string{"--enable-lora --max-lora-rank 9 --lora-target-modules all --max-loras-per-batch 3"}, nil, nil},
@@ -110,13 +110,13 @@ func TestMemoryOfServers(t *testing.T) {
 		{"parallel", func(s *engine.SamplerSpec) {
 			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 2
 		}, (2*numbers + 3) / 4, "cut into 4"},
-		{"colocate", func(s *engine.SamplerSpec) { s.Place.Beside = "trainer" }, 2 * numbers, "gives them up while the trainer computes"},
-		{"CPU", func(s *engine.SamplerSpec) { s.Place.GPUs = 0 }, 0, ""},
+		{"colocate", func(s *engine.SamplerSpec) { s.Start.Place.Beside = "trainer" }, 2 * numbers, "gives them up while the trainer computes"},
+		{"CPU", func(s *engine.SamplerSpec) { s.Start.Place.GPUs = 0 }, 0, ""},
 		{"run already", func(s *engine.SamplerSpec) { s.Servers = []string{"http://a"} }, 0, ""},
 	} {
 		for _, plugin := range []string{"vllm", "sglang"} {
 			s := spec()
-			s.Start, s.Place.GPUs = engine.ServerSpec{Engines: 2, DType: "bfloat16", MemoryShare: 0.9}, 1
+			s.Start, s.Start.Place.GPUs = engine.ServerSpec{Engines: 2, DType: "bfloat16", MemoryShare: 0.9}, 1
 			c.change(&s)
 			parts, err := build(t, plugin, nil).PlanMemory(s)
 			if err != nil || parts == nil {
@@ -164,10 +164,10 @@ func testPrograms(t *testing.T, plugin, key string, cases []programCase) {
 			if secret == "" || secret != all[0].Secret[key] || strings.Contains(line+fmt.Sprint(p.Env), secret) {
 				t.Errorf("%s: the key %q is none, not that of all, or stands where others read it: %s %v", c.name, secret, line, p.Env)
 			}
-			if p.Name != fmt.Sprint("rollout-", i) || p.Command[0] != "/python" || p.GPUs != s.Place.GPUs ||
+			if p.Name != fmt.Sprint("rollout-", i) || p.Command[0] != "/python" || p.GPUs != s.Start.Place.GPUs ||
 				p.Secret["MINE"] != "secret" ||
 				p.Secret["DO_NOT_TRACK"] != "0" || p.Env["DO_NOT_TRACK"] != "" || p.Env["MINE"] != "" || p.Answers != "/health" ||
-				p.Beside != s.Place.Beside || !strings.Contains(p.Hint, p.Modules[0]) {
+				p.Beside != s.Start.Place.Beside || !strings.Contains(p.Hint, p.Modules[0]) {
 				t.Errorf("%s: %+v", c.name, p)
 			}
 		}

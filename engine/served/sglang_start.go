@@ -33,7 +33,7 @@ func newSGLang() *startable {
 
 func sglangFlags(c *command, spec *engine.SamplerSpec) {
 	o := &spec.Start
-	if spec.Place.GPUs > 0 { // seeds are ignored otherwise
+	if spec.Start.Place.GPUs > 0 { // seeds are ignored otherwise
 		c.add(true, "--mem-fraction-static", fmt.Sprint(o.MemoryShare), "--enable-deterministic-inference")
 	} else {
 		c.env["SGLANG_USE_CPU_ENGINE"] = "1"
@@ -43,7 +43,7 @@ func sglangFlags(c *command, spec *engine.SamplerSpec) {
 	c.add(!o.PrefixCaching, "--disable-radix-cache")
 	c.add(o.Eager, "--disable-cuda-graph")
 	c.add(o.ExpertParallel, "--expert-parallel-size", strconv.Itoa(max(1, o.TensorParallel)))
-	c.add(spec.Place.Beside != "", "--enable-memory-saver", "--enable-weights-cpu-backup")
+	c.add(spec.Start.Place.Beside != "", "--enable-memory-saver", "--enable-weights-cpu-backup")
 	if spec.LoRA != nil { // a batch may have the model, the policy that comes, the one that goes and the others
 		c.add(true, "--enable-lora", "--max-lora-rank", strconv.Itoa(rankToStart(spec)), "--lora-target-modules", "all",
 			"--max-loras-per-batch", strconv.Itoa(3+len(spec.Adapters)+spec.Slots))

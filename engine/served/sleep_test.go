@@ -134,7 +134,7 @@ func TestServersThatCannotSleep(t *testing.T) {
 func TestServerEndsAsleep(t *testing.T) {
 	s := &starter{t: t, options: server.Options{Sleeps: true}}
 	with := startsOf(s, 1)
-	with.Place.Beside = "trainer"
+	with.Start.Place.Beside = "trainer"
 	sampler := served.Hasten(must(t, "vllm", with))
 	sleeper := sampler.(weights.Sleeper)
 	if err := errors.Join(sleeper.LoadWeights(t.Context(), tiny, 1), sleeper.Sleep(t.Context())); err != nil {

@@ -44,7 +44,7 @@ type owned struct {
 // start starts servers at the same time and waits until all answer.
 func start(ctx context.Context, spec engine.SamplerSpec, programs []engine.Program) (*owned, error) {
 	running, end := context.WithCancel(context.Background())
-	o := &owned{programs: spec.Place.Programs, say: spec.Say, end: end, turn: &turn{}, pause: firstPause}
+	o := &owned{programs: spec.Start.Place.Programs, say: spec.Say, end: end, turn: &turn{}, pause: firstPause}
 	if o.say == nil {
 		o.say = func(string) {}
 	}

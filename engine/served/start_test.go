@@ -130,7 +130,7 @@ func (p *program) close() {
 // startsOf is the specification of a run that starts servers.
 func startsOf(s *starter, engines int) engine.SamplerSpec {
 	with := spec()
-	with.Start, with.Place = engine.ServerSpec{Engines: engines, DType: "float32"}, engine.Place{Programs: s, Nodes: 1}
+	with.Start = engine.ServerSpec{Engines: engines, DType: "float32", Place: engine.Place{Programs: s, Nodes: 1}}
 	return with
 }
 

@@ -29,14 +29,14 @@ func newVLLM() *startable {
 func vllmFlags(c *command, spec *engine.SamplerSpec) {
 	s := &spec.Start
 	maps.Copy(c.env, map[string]string{"VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"})
-	if spec.Place.GPUs > 0 {
+	if spec.Start.Place.GPUs > 0 {
 		c.add(true, "--gpu-memory-utilization", fmt.Sprint(s.MemoryShare), flag("enable-chunked-prefill", s.ChunkedPrefill))
 	} else { // vLLM 0.32 on a CPU takes nearly all memory, and dies of a request with a seed whose prompt it computes in parts
 		c.env["VLLM_CPU_KVCACHE_SPACE"] = "2" // GiB
 		c.add(true, flag("enable-chunked-prefill", false), "--max-num-batched-tokens", strconv.Itoa(max(8192, spec.MaxModelLen)))
 	}
 	c.add(true, flag("enable-prefix-caching", s.PrefixCaching))
-	c.add(spec.Place.Beside != "", "--enable-sleep-mode")
+	c.add(spec.Start.Place.Beside != "", "--enable-sleep-mode")
 	c.add(s.Eager, "--enforce-eager")
 	c.add(s.ExpertParallel, "--enable-expert-parallel")
 	if spec.LoRA != nil {

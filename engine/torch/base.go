@@ -89,7 +89,7 @@ func (b *base) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := b.args.common(path, &spec)
+	all := b.worker.common(b.args, path, &spec)
 	all["compute"], all["recompute"] = b.worker.compute(b.args), b.args.recomputed(f.cfg, &spec)
 	return b.newModel(b.name).open(ctx, b.name, message{nil, map[string]any{"spec": all}})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
@@ -48,80 +47,8 @@ func newBatch(xs []*trinity.Experience, e *workerModel) *batch {
 			}
 		}
 	}
-	b.ranks, _ = spread(b.lengths, e.rows())
+	b.ranks = b.spread(newPiece(e.rows(), e.spec.MicroTokens, e.cfg))
 	return b
-}
-
-// rows is how many rows the ranks compute at once.
-func (e *workerModel) rows() int { return e.worker.ranks / tensorOf(e.spec) }
-
-// spread gives each sequence to a rank, the longest first and to the rank with the least tokens. It
-// returns the ranks and the most tokens of one.
-func spread(lengths []int32, ranks int) (rankOf []int32, most int) {
-	order := make([]int, len(lengths))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lengths[b], lengths[a]) })
-	load, rankOf := make([]int, ranks), make([]int32, len(lengths))
-	for _, i := range order {
-		rank := slices.Index(load, slices.Min(load))
-		rankOf[i] = int32(rank)
-		load[rank] += int(lengths[i])
-	}
-	return rankOf, slices.Max(load)
-}
-
-// Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
-// in one row.
-func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
-	start, now := 0, piece{}
-	for i := 0; i < len(exps); i += unit {
-		mine := len(now.lengths)
-		for _, x := range exps[i:min(i+unit, len(exps))] {
-			now.add(int32(e.length(x)))
-		}
-		if i > start && !now.fits(e.rows(), e.spec.MicroTokens) {
-			pieces = append(pieces, exps[start:i])
-			own := now.lengths[mine:]
-			start, now = i, piece{}
-			for _, n := range own {
-				now.add(n)
-			}
-		}
-	}
-	if start < len(exps) {
-		pieces = append(pieces, exps[start:])
-	}
-	return pieces
-}
-
-// piece is the lengths of a micro-batch that grows.
-type piece struct {
-	lengths      []int32
-	sum, longest int
-}
-
-func (p *piece) add(n int32) {
-	p.lengths, p.sum, p.longest = append(p.lengths, n), p.sum+int(n), max(p.longest, int(n))
-}
-
-// fits reports whether spread gives no row more than most tokens. It spreads only near that limit:
-// the row that gets the longest sequence last had at most the mean of the others.
-func (p *piece) fits(rows, most int) bool {
-	if (p.sum+(rows-1)*p.longest)/rows <= most {
-		return true
-	}
-	_, load := spread(p.lengths, rows)
-	return load <= most
-}
-
-// length returns the number of tokens that the engine computes of an experience that has some.
-func (e *workerModel) length(x *trinity.Experience) int {
-	if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
-		x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
-	}
-	return length(x)
 }
 
 // compare names the teachers of the sequences, by the models that hold them.

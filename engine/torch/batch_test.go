@@ -3,11 +3,20 @@ package torch
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/model"
 )
+
+// cutting is an engine that cuts batches into rows of so many tokens.
+func cutting(ranks, most int) *workerModel {
+	return &workerModel{
+		worker: &worker{ranks: ranks}, cfg: &model.Config{NumHeads: 2, NumKVHeads: 2}, spec: engine.TrainerSpec{MicroTokens: most},
+	}
+}
 
 // Each rank gets a row that it can hold; units stay together.
 func TestCut(t *testing.T) {
@@ -33,7 +42,7 @@ func TestCut(t *testing.T) {
 		{1, 1, []int{30, 2, 30}, "[1 1 1]"}, // longer than a row may be
 		{2, 1, []int{0, 0, 9}, "[3]"},
 	} {
-		e := &workerModel{worker: &worker{ranks: c.ranks}, spec: engine.TrainerSpec{MicroTokens: 10}}
+		e := cutting(c.ranks, 10)
 		var got []int
 		for _, piece := range e.Cut(of(c.lengths...), c.unit) {
 			got = append(got, len(piece))
@@ -48,12 +57,13 @@ func TestCut(t *testing.T) {
 func TestCutSpreadsSeldom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for rows := 1; rows < 5; rows++ {
-		var p piece
-		for range 200 {
-			p.add(int32(r.IntN(30)))
+		p := newPiece(rows, 0, cutting(rows, 0).cfg)
+		for i := range 200 {
+			p.add(slices.Repeat([]int32{int32(i)}, r.IntN(30)))
 			_, load := spread(p.lengths, rows)
 			for most := load - 3; most < load+3; most++ {
-				if got := p.fits(rows, most); got != (load <= most) {
+				p.most = most
+				if got := p.fits(); got != (load <= most) {
 					t.Fatalf("%v on %d rows of %d: fits is %v, and a row has %d", p.lengths, rows, most, got, load)
 				}
 			}
@@ -63,8 +73,84 @@ func TestCutSpreadsSeldom(t *testing.T) {
 	for i := range exps {
 		exps[i] = &trinity.Experience{Tokens: make([]int32, 4), Mask: []bool{false, false, false, true}}
 	}
-	e := &workerModel{worker: &worker{ranks: 2}, spec: engine.TrainerSpec{MicroTokens: 4 * len(exps)}}
+	e := cutting(2, 4*len(exps))
 	if n := testing.AllocsPerRun(1, func() { e.Cut(exps, 1) }); n > 100 {
 		t.Errorf("%v allocations for a piece of %d experiences: it was spread again and again", n, len(exps))
+	}
+}
+
+// grouped returns groups of replies to prompts of their own, all trained.
+func grouped(groups, prompt, reply int) (xs []*trinity.Experience) {
+	for g := range groups {
+		stem := slices.Repeat([]int32{int32(g)}, prompt)
+		for i := range 8 {
+			x := &trinity.Experience{Tokens: append(slices.Clone(stem), slices.Repeat([]int32{int32(100 + i)}, reply)...)}
+			x.Mask = append(make([]bool, prompt), slices.Repeat([]bool{true}, reply)...)
+			xs = append(xs, x)
+		}
+	}
+	return xs
+}
+
+// A row has a stem once, so it holds more replies; each rank gets as many of a group as balance the rows.
+func TestCutCountsStemsOnce(t *testing.T) {
+	for _, c := range []struct {
+		ranks, groups, prompt, reply, most int
+		want                               string
+	}{
+		{1, 4, 100, 10, 180, "[8 8 8 8]"},
+		{1, 4, 100, 10, 179, "[7 1 7 1 7 1 7 1]"},
+		{1, 4, 100, 10, 360, "[16 16]"},
+		{1, 4, 15, 10, 100, "[4 4 4 4 4 4 4 4]"}, // too short to be shared
+		{1, 2, 100, 10, 100, "[1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]"},
+		{2, 2, 100, 10, 280, "[16]"},
+		{1, 1, 100, 1, 150, "[2 2 2 2]"}, // of keys and values a row has at most twice its tokens
+	} {
+		e, xs := cutting(c.ranks, c.most), grouped(c.groups, c.prompt, c.reply)
+		if c.want != "[2 2 2 2]" {
+			e.cfg.NumHeads = 1000
+		}
+		var got []int
+		for _, piece := range e.Cut(xs, 1) {
+			got = append(got, len(piece))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%+v: pieces %v", c, got)
+		}
+	}
+	e, xs := cutting(2, 1000), grouped(1, 100, 10)
+	if got := newBatch(xs, e).ranks; fmt.Sprint(got) != "[0 1 0 1 0 1 0 1]" {
+		t.Errorf("the ranks of a group are %v", got)
+	}
+	short := grouped(1, 10, 5)
+	if got := newBatch(short, e).ranks; fmt.Sprint(got) != "[0 1 0 1 0 1 0 1]" {
+		t.Errorf("the ranks of short sequences are %v", got)
+	}
+}
+
+// The rows of a piece are as many as the prefixes that are different.
+func TestForestCountsPrefixes(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 20 {
+		var f forest
+		different, all := map[string]bool{}, [][]int32{}
+		for range 12 {
+			tokens := slices.Repeat([]int32{9}, shortestStem)
+			if len(all) > 0 {
+				old := all[r.IntN(len(all))]
+				tokens = slices.Clone(old[:shortestStem+r.IntN(len(old)-shortestStem+1)])
+			}
+			for range r.IntN(6) {
+				tokens = append(tokens, r.Int32N(3))
+			}
+			f.add(tokens, f.stem(tokens))
+			all = append(all, tokens)
+			for n := range tokens {
+				different[fmt.Sprint(tokens[:n+1])] = true
+			}
+		}
+		if f.rows != len(different) {
+			t.Fatalf("%d rows for %d prefixes", f.rows, len(different))
+		}
 	}
 }

@@ -72,7 +72,7 @@ func (e *workerModel) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	both := a.common(path, &e.spec)
+	both := e.worker.common(a, path, &e.spec)
 	spec, frozen := maps.Clone(both), maps.Clone(both)
 	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
 	spec["head"], spec["lora"], spec["param_offload"] = e.spec.Head, f.lora, e.spec.ParamOffload
@@ -101,8 +101,8 @@ func (e *workerModel) load(ctx context.Context) error {
 }
 
 // common is what the worker is told of all models.
-func (a *args) common(path string, spec *engine.TrainerSpec) map[string]any {
-	all := map[string]any{"path": path, "chunk": a.HeadRows, "strategy": strategyOf(*spec)}
+func (w *worker) common(a *args, path string, spec *engine.TrainerSpec) map[string]any {
+	all := map[string]any{"path": path, "chunk": a.HeadRows, "strategy": strategyOf(*spec), "compile": w.compiles(spec)}
 	if n := tensorOf(*spec); n > 1 {
 		all["tensor"] = n
 	}
@@ -123,6 +123,15 @@ func strategyOf(spec engine.TrainerSpec) string {
 		return "fsdp2"
 	}
 	return spec.Strategy
+}
+
+// compiles reports whether the worker compiles layers. On a CPU that takes longer than most runs gain, so a file must ask
+// for it.
+func (w *worker) compiles(spec *engine.TrainerSpec) bool {
+	if spec.Compile != nil {
+		return *spec.Compile
+	}
+	return w.device == "cuda"
 }
 
 // compute returns the type of the matrix products.

@@ -279,6 +279,52 @@ func computeAlike(t *testing.T, ours, theirs engine.Trainer, spec engine.Trainer
 	}
 }
 
+// Replies to one prompt, whose rows the worker computes once, have the numbers that the embedded engine gives them.
+func TestGroupsAgreeWithTheEmbeddedEngine(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	draw := func(n int) (tokens []int32) {
+		for range n {
+			tokens = append(tokens, r.Int32N(64))
+		}
+		return tokens
+	}
+	var xs []*trinity.Experience
+	for range 2 {
+		prompt := draw(20)
+		for range 4 {
+			x := &trinity.Experience{ID: trinity.ExperienceID{Run: len(xs)}, PromptLen: len(prompt), Temperature: 1}
+			x.Tokens = slices.Concat(prompt, draw(1+r.IntN(9)))
+			for t := range x.Tokens {
+				x.Mask = append(x.Mask, t >= len(prompt)-3 && r.IntN(4) > 0 || t == len(prompt))
+				x.Advantages, x.Returns = append(x.Advantages, float32(r.NormFloat64())), append(x.Returns, float32(r.NormFloat64()))
+			}
+			xs = append(xs, x)
+		}
+	}
+	b, want := &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, trinity.Streams{Entropy: true}
+	for _, ranks := range []int{1, 2} {
+		for _, name := range []string{"llama", "mistral", "qwen3_moe"} {
+			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
+				spec := trained(name)
+				spec.Optimizer, spec.Reference = engine.OptimizerSpec{Type: engine.SGD}, false
+				ours, theirs := opened(t, onRanks(t, ranks), spec), embedded(t, spec)
+				if p := newPiece(1, 0, ours.(*workerModel).cfg); ranks == 1 {
+					for _, x := range xs {
+						p.add(x.Tokens)
+					}
+					if !p.shared {
+						t.Error("the sequences share no stem")
+					}
+				}
+				agree(t, ours, theirs, b, want)
+				got, _ := gradientOf(t, ours, b, mixed{want}, false)
+				ref, _ := gradientOf(t, theirs, b, mixed{want}, false)
+				compareGradients(t, got, ref, 1e-5, 2e-5)
+			})
+		}
+	}
+}
+
 // balanced is a tiny model with experts whose configuration asks for the load-balancing loss.
 func balanced(t *testing.T) engine.TrainerSpec {
 	t.Helper()

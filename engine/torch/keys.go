@@ -66,7 +66,7 @@ func (*plugin) Reads(*config.Settled) map[string]string {
 		"trainer.trainer_config.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu":      tree,
 		"trainer.trainer_config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu":         tree,
 		"trainer.trainer_config.actor_rollout_ref.actor.ulysses_sequence_parallel_size":    tree,
-		"trainer.trainer_config.actor_rollout_ref.actor.use_torch_compile":                 tree,
+		"trainer.trainer_config.actor_rollout_ref.actor.use_torch_compile":                 "",
 		"trainer.trainer_config.actor_rollout_ref.actor.entropy_checkpointing":             tree,
 		"trainer.trainer_config.actor_rollout_ref.actor.entropy_from_logits_with_chunking": tree,
 		"trainer.trainer_config.actor_rollout_ref.actor.fsdp_config":                       tree,

@@ -207,6 +207,18 @@ func TestGradientCheckpointing(t *testing.T) {
 	}
 }
 
+func TestCompiled(t *testing.T) {
+	const key = "trainer.trainer_config.actor_rollout_ref.actor.use_torch_compile="
+	for value, want := range map[string]bool{"true": true, "false": false} {
+		if got := mustParse(t, base, Options{Overrides: []string{key + value}}).Trainer.Compiled(); got == nil || *got != want {
+			t.Errorf("%s: %v", value, got)
+		}
+	}
+	if got := mustParse(t, base).Trainer.Compiled(); got != nil {
+		t.Errorf("it is %t when nothing is said", *got)
+	}
+}
+
 func TestPlanWithoutFacts(t *testing.T) {
 	p, err := mustParse(t, base).Plan(Facts{})
 	if err != nil {

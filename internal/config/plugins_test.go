@@ -116,6 +116,7 @@ func (*fakeTrainer) Reads(*Settled) map[string]string {
 	return map[string]string{
 		"cluster": "no cluster", "trainer.megatron": "no GPUs", "trainer.trainer_strategy": "no GPUs",
 		"trainer.trainer_config.actor_rollout_ref.ref": "no GPUs", "trainer.trainer_config.actor_rollout_ref.ref.read": "",
+		compileKey:                               "",
 		"trainer.trainer_config.critic.strategy": "no GPUs", "trainer.trainer_config.critic.model": "no GPUs",
 	}
 }

@@ -211,6 +211,7 @@ func TestRefused(t *testing.T) {
 			actorKey + ".ppo_mini_batch_size", "more than the 8"},
 		{"gradient checkpointing that is no flag", "trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing=sometimes",
 			gradientCheckpointingKey, "true or false"},
+		{"compilation that is no flag", "trainer.trainer_config.actor_rollout_ref.actor.use_torch_compile=1", compileKey, "true or false"},
 		{"mini-batch that is no number", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=many",
 			actorKey + ".ppo_mini_batch_size", "whole number"},
 		{"no passes", "trainer.trainer_config.actor_rollout_ref.actor.ppo_epochs=0", actorKey + ".ppo_epochs", "at least 1"},

@@ -79,7 +79,8 @@ type Trainer struct {
 	Megatron        Megatron `yaml:"megatron"`
 	// veRL's own tree. This version reads these keys of it. In actor_rollout_ref.actor:
 	// ppo_mini_batch_size (experiences per optimizer step; left out is the whole batch), ppo_epochs
-	// (passes over a batch) and shuffle. actor_rollout_ref.model.enable_gradient_checkpointing: false
+	// (passes over a batch), shuffle, and use_torch_compile (whether PyTorch compiles the layers and
+	// what follows the vocabulary projection; left out, it does on GPUs). actor_rollout_ref.model.enable_gradient_checkpointing: false
 	// keeps the activations of all layers; true, the default, computes activations again if memory is
 	// short. In critic: optim (the keys of algorithm.optimizer, which also gives the values of keys
 	// left out, but lr is 1e-5 and constant without warm-up), cliprange_value (0.5),
@@ -140,9 +141,12 @@ func (t *Trainer) Offload(part string) (params, optimizer bool) {
 
 // checkMiniBatch checks the keys of veRL's actor and model sections that this version reads.
 func checkMiniBatch(r report, batch *Batch, trainer *Trainer) {
-	if v := trainer.gradientCheckpointing(); v != nil {
-		if _, ok := v.(bool); !ok {
-			r.fail(gradientCheckpointingKey, fmt.Sprintf("is %v, must be true or false", v), "")
+	for _, flag := range []struct {
+		key   string
+		value any
+	}{{gradientCheckpointingKey, trainer.gradientCheckpointing()}, {compileKey, trainer.actor("use_torch_compile")}} {
+		if _, ok := flag.value.(bool); flag.value != nil && !ok {
+			r.fail(flag.key, fmt.Sprintf("is %v, must be true or false", flag.value), "")
 		}
 	}
 	for _, key := range []string{"ppo_mini_batch_size", "ppo_epochs"} {
@@ -162,6 +166,16 @@ func (t *Trainer) gradientCheckpointing() any {
 	model, _ := tree["model"].(map[string]any)
 	return model["enable_gradient_checkpointing"]
 }
+
+// Compiled reports whether PyTorch is to compile the layers; nil leaves it to the engine.
+func (t *Trainer) Compiled() *bool {
+	if compiled, set := t.actor("use_torch_compile").(bool); set {
+		return &compiled
+	}
+	return nil
+}
+
+const compileKey = actorKey + ".use_torch_compile"
 
 const gradientCheckpointingKey = trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing"
 

@@ -171,7 +171,7 @@ func CriticSpec(policy engine.TrainerSpec, path string, optimizer engine.Optimiz
 	return engine.TrainerSpec{
 		ModelPath: path, Head: engine.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
 		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
-		Place: policy.Place, Strategy: policy.Strategy, Tensor: policy.Tensor,
+		Place: policy.Place, Strategy: policy.Strategy, Tensor: policy.Tensor, Compile: policy.Compile,
 		ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload,
 	}
 }

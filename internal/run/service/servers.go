@@ -109,10 +109,9 @@ func (s *servers) on(sample *engine.SamplerSpec, m Model, p *places, trains bool
 	case share == 0:
 		share = usualShare
 	}
-	sample.Place = place
 	sample.Start = engine.ServerSpec{
 		Engines: s.Engines, TensorParallel: s.Tensor, DType: s.DType, MemoryShare: share, Eager: s.Eager, PrefixCaching: true,
-		ChunkedPrefill: true, Seed: 42,
+		ChunkedPrefill: true, Seed: 42, Place: place,
 	}
 	return nil
 }

@@ -90,11 +90,11 @@ func TestServersGetGPUs(t *testing.T) {
 			continue
 		}
 		s := &kept.spec
-		if s.Place.GPUs != c.each || s.Start.MemoryShare != c.share || s.LoRA.LoraRank != 32 || s.Slots != 8 || !s.Record {
+		if s.Start.Place.GPUs != c.each || s.Start.MemoryShare != c.share || s.LoRA.LoraRank != 32 || s.Slots != 8 || !s.Record {
 			t.Errorf("%+v: %+v", c, s)
 		}
-		if c.trainer == "starting" && (s.Place.Programs != trains.place.Programs) != c.shared { // one launcher gives a GPU to one program
-			t.Errorf("%+v: %+v and %+v", c, s.Place, trains.place)
+		if c.trainer == "starting" && (s.Start.Place.Programs != trains.place.Programs) != c.shared { // one launcher gives a GPU to one program
+			t.Errorf("%+v: %+v and %+v", c, s.Start.Place, trains.place)
 		}
 	}
 }

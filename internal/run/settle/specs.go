@@ -31,7 +31,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			ModelPath: s.ModelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
 			Ahead: trainsAhead(s), Service: service, Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
-			Place: s.Openers.Programs.Train,
+			Place: s.Openers.Programs.Train, Compile: s.Trainer.Compiled(),
 		}
 		all.Train.ParamOffload, all.Train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
 		all.Train.ReferenceOffload, _ = s.Trainer.Offload(config.ReferenceTree)
@@ -56,9 +56,10 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Speculate: s.Explorer.RolloutModel.Speculate,
 			Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key:     s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
-			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled), Place: s.Openers.Programs.Sample,
+			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled),
 			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
+		all.Sample.Start.Place = s.Openers.Programs.Sample
 		for _, l := range s.Model.SampledAdapters() {
 			all.Sample.Adapters = append(all.Sample.Adapters, l.Path)
 		}

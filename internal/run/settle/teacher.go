@@ -35,7 +35,7 @@ func (s *Stage) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
 	return engine.TrainerSpec{
 		Service:   service,
 		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.Openers.Programs.Train,
-		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.Openers.TakeTurns(),
+		Compile: s.Trainer.Compiled(), Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.Openers.TakeTurns(),
 	}
 }
 

@@ -40,14 +40,14 @@ def test_head_agrees_with_autograd(kind: str, chunk: int, adapted: bool, targets
     first, second = torch.tensor([0, 1, 5, 7]), torch.tensor([2, 3, 4, 6, 8, 9, 10])
     # two teachers of different widths, the second with a padded vocabulary
     teachers = [
-        Teacher(first, torch.randn(len(first), 5), torch.randn(VOCABULARY, 5)),
-        Teacher(second, torch.randn(len(second), 12), torch.randn(VOCABULARY + 3, 12)),
+        Teacher(first.numpy(), first, torch.randn(len(first), 5), torch.randn(VOCABULARY, 5)),
+        Teacher(second.numpy(), second, torch.randn(len(second), 12), torch.randn(VOCABULARY + 3, 12)),
     ]
     logits = torch.empty(ROWS, VOCABULARY, dtype=torch.float64)
     for t in teachers:
         logits[t.rows] = (t.states.double() @ t.weight.double().T)[:, :VOCABULARY]
     grads = [torch.randn(ROWS, targets), torch.randn(ROWS), torch.randn(ROWS)]
-    want = Want(1 / temperature, chunk, True, kind, 0.3, teachers if kind else [])
+    want = Want(1 / temperature, chunk, True, True, kind, 0.3, teachers if kind else [])
 
     rank = 2 if adapted else 0
     down, up = torch.randn(rank, WIDTH), torch.randn(VOCABULARY, rank)

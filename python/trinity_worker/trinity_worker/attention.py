@@ -1,13 +1,21 @@
-"""Causal attention over a packed row, without padding and without a mask of T² entries."""
+"""Causal attention over a packed row, without padding and without a mask of T² entries.
+
+A row has branches, which are sequences without the stems that they share with those before them. A branch sees its own
+rows and its stem's.
+"""
 
 import inspect
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import embedding, scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
+
+from .tree import Tree
 
 all_at_once: Any = None
 with suppress(ImportError):  # before torch 2.10
@@ -17,8 +25,62 @@ with suppress(ImportError):  # before torch 2.10
 
 NAME = "trinity_packed"
 # The kernel for all sequences at once exists for GPUs since Ampere, in this type; torch 2.10 has no windows yet.
-HAS_WINDOWS = all_at_once is not None and "window_size" in inspect.signature(all_at_once).parameters
+PARAMETERS = inspect.signature(all_at_once).parameters if all_at_once is not None else {}
+HAS_WINDOWS, HAS_GROUPS = "window_size" in PARAMETERS, "enable_gqa" in PARAMETERS
 LARGEST_HEAD = 256
+
+
+class Row:
+    """What attention knows of a row: where its branches end, and where the rows lie that they see."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        ends: torch.Tensor,
+        path_ends: torch.Tensor | None = None,
+        paths: torch.Tensor | None = None,
+    ) -> None:
+        """ends [branches + 1] is where branches end, after a 0; path_ends the same of their paths, in paths, which has the
+        rows of all paths, one after another. There are no paths if no branch has a stem."""
+        self.tree, self.ends, self.paths = tree, ends.int(), paths
+        self.path_ends = None if path_ends is None else path_ends.int()
+        # Rounded up, because a compiled layer is compiled again for each value.
+        self.longest = _rounded(max(b.end - b.begin for b in tree.branches))
+        self.longest_path = _rounded(max(len(b.path) for b in tree.branches))
+        self.pieces = [(b, *tree.pieces_of(b)) for b in tree.branches]
+        self.masks: dict[tuple[int, int | None], torch.Tensor | None] = {}
+
+    def mask(self, number: int, window: int | None) -> torch.Tensor | None:
+        """Returns which rows of its path each row of a branch sees; None if these are all rows before it."""
+        key = number, window
+        if key not in self.masks:
+            self.masks[key] = self._mask(number, window)
+        return self.masks[key]
+
+    def _mask(self, number: int, window: int | None) -> torch.Tensor | None:
+        branch = self.tree.branches[number]
+        seen = len(branch.path)
+        narrow = window is not None and seen > window
+        if not branch.stem and not narrow:
+            return None
+        mask = torch.ones(seen - branch.stem, seen, dtype=torch.bool, device=self.ends.device).tril(branch.stem)
+        return mask.triu(branch.stem + 1 - window) if window is not None and narrow else mask
+
+
+def _rounded(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def numbers(tree: Tree) -> list[np.ndarray]:
+    """Returns the arrays that a Row of a tree needs on the device, in the order of its parameters."""
+    ends = np.array([0, *(b.end for b in tree.branches)])
+    if not tree.shared:
+        return [ends]
+    return [
+        ends,
+        np.cumsum([0, *(len(b.path) for b in tree.branches)]),
+        np.concatenate([b.path for b in tree.branches]),
+    ]
 
 
 def packed_attention(
@@ -29,58 +91,76 @@ def packed_attention(
     attention_mask: None,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    trinity_lengths: tuple[int, ...] = (),
-    trinity_ends: torch.Tensor | None = None,
+    trinity_row: Row | None = None,
     **unused: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]. trinity_lengths are the tokens of each sequence,
-    trinity_ends [sequences + 1] their ends, after a 0."""
-    if trinity_ends is not None and _takes_all(query, scaling):
-        return _at_once(query, key, value, trinity_ends, max(trinity_lengths), sliding_window), None
-    return _one_by_one(query, key, value, scaling, sliding_window, trinity_lengths), None
+    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]."""
+    assert trinity_row is not None
+    if _takes_all(query, scaling):
+        return _at_once(query, key, value, sliding_window, trinity_row), None
+    return _by_branch(query, key, value, scaling, sliding_window, trinity_row), None
 
 
 def _takes_all(query: torch.Tensor, scaling: float | None) -> bool:
-    """Reports whether one call of a kernel can compute all sequences of a row."""
+    """Reports whether one call of a kernel can compute all branches of a row."""
     if not (HAS_WINDOWS and query.is_cuda and query.dtype == torch.bfloat16):
         return False
     head = query.shape[3]
     usual = scaling is None or scaling == head**-0.5
-    return usual and head % 8 == 0 and head <= LARGEST_HEAD and torch.cuda.get_device_capability(query.device) >= (8, 0)
+    return usual and head % 8 == 0 and head <= LARGEST_HEAD and _recent(query.device)
 
 
-def _at_once(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: torch.Tensor, longest: int, window: int | None
-) -> torch.Tensor:
-    shared = query.shape[1] // key.shape[1]
+@cache
+def _recent(device: torch.device) -> bool:
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _at_once(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int | None, row: Row) -> torch.Tensor:
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    if shared > 1:
-        k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
-    before = -1 if window is None else window - 1
-    return all_at_once(q, k, v, ends, ends, longest, longest, window_size=(before, 0))[None]
+    options: dict[str, Any] = {"window_size": (-1 if window is None else window - 1, 0)}
+    if q.shape[1] != k.shape[1]:
+        if HAS_GROUPS:
+            options["enable_gqa"] = True
+        else:
+            shared = q.shape[1] // k.shape[1]
+            k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
+    if row.paths is None or row.path_ends is None:
+        return all_at_once(q, k, v, row.ends, row.ends, row.longest, row.longest, **options)[None]
+    # The kernel aligns the last row of a branch with the last one of its path.
+    k, v = (embedding(row.paths, x.flatten(1)).unflatten(1, x.shape[1:]) for x in (k, v))
+    return all_at_once(q, k, v, row.ends, row.path_ends, row.longest, row.longest_path, **options)[None]
 
 
-def _one_by_one(
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiled layer would be compiled again for other lengths
+def _by_branch(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     scaling: float | None,
     window: int | None,
-    lengths: tuple[int, ...],
+    row: Row,
 ) -> torch.Tensor:
     grouped = query.shape[1] != key.shape[1]
+    q, k, v = (x.split(row.tree.pieces, dim=2) for x in (query, key, value))
     parts = []
-    for q, k, v in zip(*(x.split(lengths, dim=2) for x in (query, key, value)), strict=True):
-        mask, n = None, q.shape[2]
-        if window is not None and n > window:
-            ones = torch.ones(n, n, dtype=torch.bool, device=q.device)
-            mask = ones.tril().triu(1 - window)
+    for number, (_, own, path) in enumerate(row.pieces):
+        mask = row.mask(number, window)
         parts.append(
             scaled_dot_product_attention(
-                q, k, v, attn_mask=mask, is_causal=mask is None, scale=scaling, enable_gqa=grouped
+                _joined(q, own),
+                _joined(k, path),
+                _joined(v, path),
+                attn_mask=mask,
+                is_causal=mask is None,
+                scale=scaling,
+                enable_gqa=grouped,
             )
         )
     return torch.cat(parts, dim=2).transpose(1, 2)
+
+
+def _joined(pieces: tuple[torch.Tensor, ...], places: list[int]) -> torch.Tensor:
+    return pieces[places[0]] if len(places) == 1 else torch.cat([pieces[p] for p in places], dim=2)
 
 
 def _no_mask(*args: Any, **kwargs: Any) -> None:

@@ -99,10 +99,10 @@ def _array(arrays: Arrays, name: str, dtype: type, length: int | None = None, di
     return array
 
 
-def shapes_of(arrays: Arrays) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of the log-probabilities of a forward request, and that of its other streams."""
+def shapes_of(arrays: Arrays, streams: list[str]) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the streams of a forward request."""
     one = arrays["tokens"].shape
-    return {"logprob": arrays["targets"].shape if "targets" in arrays else one, "other": one}
+    return {s: arrays["targets"].shape if s == "logprob" and "targets" in arrays else one for s in streams}
 
 
 def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: dict[str, Model]) -> None:
@@ -168,7 +168,9 @@ def check_backward(model: Model, arrays: Arrays, meta: dict[str, Any], shapes: d
         stream = name.removeprefix("d_")
         if name == stream or stream not in model.streams or stream == "discriminator":
             raise BadRequest(f"array {name!r} is the derivative by no stream of this model")
-        shape = shapes.get(stream, shapes["other"])
+        shape = shapes.get(stream)
+        if shape is None:
+            raise BadRequest(f"array {name!r} is the derivative by a stream that forward was not asked for")
         _array(arrays, name, np.float32, shape[0], dimensions=len(shape))
         if array.shape != shape:
             raise BadRequest(f"array {name!r} has the shape {list(array.shape)}; expected {list(shape)}")

@@ -92,7 +92,7 @@ class Group:
             raise BadRequest(f"no model is called {name!r}; open are: {', '.join(self.models) or 'none'}")
         if verb == "forward":
             check.check_forward(model, arrays, meta, self.models)
-            self.shapes[name] = check.shapes_of(arrays)
+            self.shapes[name] = check.shapes_of(arrays, meta["streams"])
         elif verb == "backward":
             check.check_backward(model, arrays, meta, self.shapes.get(name, {}))
         elif verb == "step":

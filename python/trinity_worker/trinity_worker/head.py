@@ -3,11 +3,15 @@
 Only chunk × vocabulary logits exist at any moment: the backward pass computes them again from the hidden states.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
+from . import compiled
 from .tensor import Vocabulary
 
 FORWARD_KL, REVERSE_KL, JSD = "forward_kl", "reverse_kl", "jsd"
@@ -18,7 +22,8 @@ DIVERGENCES = (FORWARD_KL, REVERSE_KL, JSD)
 class Teacher:
     """The frozen side of a divergence for some head rows."""
 
-    rows: torch.Tensor  # [R] sorted numbers of head rows
+    places: np.ndarray  # [R] sorted numbers of head rows
+    rows: torch.Tensor  # the same on the device
     states: torch.Tensor  # [R, width]
     weight: torch.Tensor  # [vocabulary of the teacher, width]
 
@@ -29,10 +34,12 @@ class Want:
 
     inverse_temperature: torch.Tensor  # [M] float32
     chunk: int
+    entropy: bool = True
     discriminator: bool = False
     divergence: str = ""  # a kind of DIVERGENCES, or none
     beta: float = 0.0  # of JSD: the weight of the teacher in the mixture
     teachers: list[Teacher] = field(default_factory=list)
+    compiled: bool = False  # what follows the product is one compiled function
 
 
 @dataclass
@@ -43,18 +50,18 @@ class Adapter:
     up: torch.Tensor | None
 
 
-def _student(h: torch.Tensor, w: torch.Tensor, adapter: Adapter, want: Want, a: int, b: int) -> torch.Tensor:
+def _student(h: torch.Tensor, w: torch.Tensor, adapter: Adapter, a: int, b: int) -> torch.Tensor:
     logits = h[a:b] @ w.T
     if adapter.states is not None and adapter.up is not None:
         logits = logits + adapter.states[a:b] @ adapter.up.T
-    return logits.float().mul_(want.inverse_temperature[a:b, None])
+    return logits
 
 
 def _teacher(want: Want, a: int, b: int, v: Vocabulary, like: torch.Tensor) -> torch.Tensor:
     """Returns the teachers' log-probabilities [b - a, v.size] of the rows [a, b)."""
     logits = torch.empty(b - a, v.size, dtype=torch.float32, device=like.device)
     for t in want.teachers:
-        lo, hi = (int(x) for x in torch.searchsorted(t.rows, torch.tensor([a, b], device=t.rows.device)))
+        lo, hi = np.searchsorted(t.places, (a, b))
         if lo < hi:
             logits[t.rows[lo:hi] - a] = (t.states[lo:hi] @ t.weight[v.first : v.first + v.size].T).float()
     return v.log_softmax(logits.mul_(want.inverse_temperature[a:b, None]))
@@ -90,6 +97,70 @@ def _diverge_back(want: Want, v: Vocabulary, teacher: torch.Tensor, logp: torch.
     return (1 - want.beta) * q * (ratio - v.total((q * ratio).sum(-1, keepdim=True)))
 
 
+def _diverge_more(
+    want: Want, v: Vocabulary, d: torch.Tensor, a: int, b: int, like: torch.Tensor, logp: torch.Tensor
+) -> torch.Tensor:
+    """Returns the part of the derivative by the logits of rows [a, b) that comes from divergences."""
+    return d[a:b, None] * _diverge_back(want, v, _teacher(want, a, b, v, like), logp)
+
+
+def measure(
+    z: torch.Tensor, inverse: torch.Tensor, ids: torch.Tensor, v: Vocabulary, wanted: tuple[bool, bool, bool]
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """Returns log-probabilities [rows, K] of logits, and if wanted their entropies and discriminators [rows], and all
+    log-probabilities. It overwrites logits in float32."""
+    wants_entropy, wants_discriminator, wants_all = wanted
+    z = z.float().mul_(inverse[:, None])
+    logp = v.log_softmax(z)
+    at, mine = v.places(ids)
+    logprob = v.total(logp.gather(1, at).where(mine, 0))
+    entropy = discriminator = None
+    if wants_entropy or wants_discriminator:
+        p = torch.exp(logp, out=z)  # at most two matrices of logits exist at once
+        entropy = v.total(-(p * logp if wants_discriminator else p.mul_(logp)).sum(-1))
+        if wants_discriminator:
+            discriminator = v.total((p * p * (entropy[:, None] + logp)).sum(-1))
+    return logprob, entropy, discriminator, logp if wants_all else None
+
+
+def derive(
+    z: torch.Tensor,
+    inverse: torch.Tensor,
+    ids: torch.Tensor,
+    v: Vocabulary,
+    d_logprob: torch.Tensor,
+    d_entropy: torch.Tensor | None,
+    entropy: torch.Tensor,
+    more: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """Returns the derivative by logits. more is that of another stream, from all log-probabilities. It overwrites logits in
+    float32."""
+    dtype, z = z.dtype, z.float().mul_(inverse[:, None])
+    logp = v.log_softmax(z)
+    added = more(logp) if more else None
+    # d logprob/dz = onehot − p;  d entropy/dz = −p·(ln p + H)
+    given = d_logprob.where(ids >= 0, 0)
+    total = given.sum(-1, keepdim=True)
+    if d_entropy is None:
+        dz = logp.exp_().mul_(-total)
+    else:
+        p = torch.exp(logp, out=z)
+        dz = logp.add_(entropy[:, None]).mul_(d_entropy[:, None]).add_(total).neg_().mul_(p)
+    at, mine = v.places(ids)
+    dz.scatter_add_(1, at, given.where(mine, 0))
+    if added is not None:
+        dz += added
+    return dz.mul_(inverse[:, None]).to(dtype)
+
+
+def _add_product(total: torch.Tensor, dz: torch.Tensor, states: torch.Tensor) -> None:
+    """Adds dzᵀ · states to a sum in float32."""
+    if dz.dtype == total.dtype:
+        total.addmm_(dz.T, states)
+    else:
+        total += dz.T @ states
+
+
 class Head(torch.autograd.Function):
     """(h [M, D], w [V, D], ids [M, K]), w this rank's part v of the vocabulary → log-probability [M, K], entropy, discriminator, divergence: [M] each, nats, float32.
 
@@ -109,25 +180,30 @@ class Head(torch.autograd.Function):
         rows, adapter = h.shape[0], Adapter(low, up)
         entropy, discriminator, divergence = (torch.zeros(rows, dtype=torch.float32, device=h.device) for _ in range(3))
         logprob = torch.zeros(ids.shape, dtype=torch.float32, device=h.device)
+        function = compiled.of(measure) if want.compiled and not v.group else measure
+        wanted = want.entropy, want.discriminator, bool(want.divergence)
         for a in range(0, rows, want.chunk):
             b = min(a + want.chunk, rows)
-            logp = v.log_softmax(_student(h, w, adapter, want, a, b))
-            p = logp.exp()
-            at, mine = v.places(ids[a:b])
-            logprob[a:b] = v.total(logp.gather(1, at).where(mine, 0))
-            entropy[a:b] = v.total(-(p * logp).sum(-1))
-            if want.discriminator:
-                discriminator[a:b] = v.total((p * p * (entropy[a:b, None] + logp)).sum(-1))
-            if want.divergence:
+            got = function(_student(h, w, adapter, a, b), want.inverse_temperature[a:b], ids[a:b], v, wanted)
+            logprob[a:b], logp = got[0], got[3]
+            for stream, part in ((entropy, got[1]), (discriminator, got[2])):
+                if part is not None:
+                    stream[a:b] = part
+            if logp is not None:
                 divergence[a:b] = _diverge(want, v, _teacher(want, a, b, v, h), logp)
         ctx.save_for_backward(h, w, ids, entropy, low, up)
         ctx.want, ctx.vocabulary = want, v
+        ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(discriminator)
         return logprob, entropy, discriminator, divergence
 
     @staticmethod
     def backward(
-        ctx: Any, d_logprob: torch.Tensor, d_entropy: torch.Tensor, _: torch.Tensor, d_divergence: torch.Tensor
+        ctx: Any,
+        d_logprob: torch.Tensor | None,
+        d_entropy: torch.Tensor | None,
+        _: None,
+        d_divergence: torch.Tensor | None,
     ) -> tuple[torch.Tensor | None, ...]:
         h, w, ids, entropy, low, up = ctx.saved_tensors
         adapter = Adapter(low, up)
@@ -137,26 +213,26 @@ class Head(torch.autograd.Function):
         dw = torch.zeros_like(w, dtype=torch.float32) if ctx.needs_input_grad[1] else None
         dlow = None if low is None else torch.zeros_like(low)
         dup = None if up is None else torch.zeros_like(up, dtype=torch.float32)
+        if d_logprob is None:
+            d_logprob = torch.zeros(ids.shape, dtype=torch.float32, device=h.device)
+        if not want.divergence:
+            d_divergence = None
+        function = compiled.of(derive) if want.compiled and not v.group and d_divergence is None else derive
         for a in range(0, h.shape[0], want.chunk):
             b = min(a + want.chunk, h.shape[0])
-            logp = v.log_softmax(_student(h, w, adapter, want, a, b))
-            p = logp.exp()
-            # d logprob/dz = onehot − p;  d entropy/dz = −p·(ln p + H)
-            given = d_logprob[a:b].where(ids[a:b] >= 0, 0)
-            dz = p * -(given.sum(-1, keepdim=True) + d_entropy[a:b, None] * (logp + entropy[a:b, None]))
-            at, mine = v.places(ids[a:b])
-            dz.scatter_add_(1, at, given.where(mine, 0))
-            if want.divergence:
-                teacher = _teacher(want, a, b, v, h)
-                dz += d_divergence[a:b, None] * _diverge_back(want, v, teacher, logp)
-            dz = dz.mul_(want.inverse_temperature[a:b, None]).to(h.dtype)
+            inverse, by_entropy = want.inverse_temperature[a:b], None if d_entropy is None else d_entropy[a:b]
+            more = partial(_diverge_more, want, v, d_divergence, a, b, h) if d_divergence is not None else None
+            logits = _student(h, w, adapter, a, b)
+            dz = function(logits, inverse, ids[a:b], v, d_logprob[a:b], by_entropy, entropy[a:b], more)
+            del logits
             if dh is not None:
                 dh[a:b] = v.total((dz @ w).float())
             if dw is not None:
-                dw += (dz.T @ h[a:b]).float()
+                _add_product(dw, dz, h[a:b])
             if dlow is not None and dup is not None:
                 dlow[a:b] = dz @ up
-                dup += (dz.T @ low[a:b]).float()
+                _add_product(dup, dz, low[a:b])
+            del dz  # before the next chunk has its logits
         return (
             dh,
             None if dw is None else dw.to(w.dtype),

@@ -11,62 +11,17 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
 from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
 
+from .batch import Batch, Pack, upload
 from .head import Teacher, Want
 from .host import HostMemory, local
 from .layout import Layout
-from .network import Network, Pack, Spec
+from .network import Network, Spec
 from .send import Sender
 from .tensor import complete
 from .wire import Arrays
 
 STREAMS = ("logprob", "entropy", "discriminator", "divergence")
 MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
-
-
-class Batch:
-    """The sequences of a request, and where each rank's scored tokens lie in its flat arrays."""
-
-    def __init__(self, arrays: Arrays) -> None:
-        self.arrays = arrays
-        self.targets = arrays.get("targets", arrays["tokens"][:, None])  # [N, K]
-        self.lengths = arrays["lengths"].astype(np.int64)
-        self.starts = np.cumsum(self.lengths) - self.lengths
-        self.scored = arrays["mask"].astype(bool)
-
-    def sequences(self, rank: int) -> list[int]:
-        return [int(i) for i in np.nonzero(self.arrays["rank"] == rank)[0]]
-
-    def places(self, rank: int) -> np.ndarray:
-        """Returns the flat places of the rank's scored tokens."""
-        parts = [self.starts[i] + np.nonzero(self._mask(i))[0] for i in self.sequences(rank)]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-    def _mask(self, i: int) -> np.ndarray:
-        return self.scored[self.starts[i] : self.starts[i] + self.lengths[i]]
-
-    def of_sequence(self, places: np.ndarray) -> np.ndarray:
-        """Returns the numbers of the sequences in which places lie."""
-        return np.searchsorted(self.starts, places, side="right") - 1
-
-    def pack(self, rank: int, device: torch.device) -> Pack:
-        """Returns the rank's row. A rank without scored tokens gets one token, because all must join each collective."""
-        sequences = self.sequences(rank)
-        if not len(self.places(rank)):
-            one = torch.zeros(1, dtype=torch.long, device=device)
-            ends = torch.tensor([0, 1], dtype=torch.int32, device=device)
-            return Pack(one[None], one[None], (1,), ends, one, one.expand(1, self.targets.shape[1]))
-        tokens = self.arrays["tokens"]
-        flat = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.lengths[i]) for i in sequences])
-        positions = np.concatenate([np.arange(self.lengths[i]) for i in sequences])
-        rows = np.nonzero(self.scored[flat])[0]
-
-        def tensor(a: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(a.astype(np.int64)).to(device)
-
-        lengths = tuple(int(self.lengths[i]) for i in sequences)
-        ends = tensor(np.cumsum((0, *lengths))).int()
-        ids, places = tensor(tokens[flat])[None], tensor(positions)[None]
-        return Pack(ids, places, lengths, ends, tensor(rows - 1), tensor(self.targets[flat[rows]]))
 
 
 class Model:
@@ -96,11 +51,18 @@ class Model:
             return torch.optim.SGD(
                 parameters, lr=0.0, momentum=o["momentum"], nesterov=o["nesterov"], foreach=self._foreach()
             )
+        if self._fused():
+            return torch.optim.AdamW(parameters, lr=0.0, fused=True)
         return torch.optim.AdamW(parameters, lr=0.0, foreach=self._foreach())
 
     def _foreach(self) -> bool | None:
         """Whether the optimizer takes all weights at once; None leaves it to PyTorch. They must be of one mesh."""
         return False if self.spec.tensor > 1 else None
+
+    def _fused(self) -> bool:
+        """Whether AdamW is one kernel for all weights. It counts steps on the device. A CPU keeps the bits of its plain
+        form."""
+        return self.device.type == "cuda" and self.spec.tensor == 1
 
     # ---- memory
 
@@ -108,6 +70,7 @@ class Model:
         """Moves weights and gradients to the host, if the spec wants it and no graph needs them."""
         if self.spec.param_offload and self.held is None and not self.weights_at_host.kept:
             self.network.release()
+            self.network.forget()
             weights = list(self.network.parameters())
             self.weights_at_host.take([*weights, *(p.grad for p in weights if p.grad is not None)])
 
@@ -146,8 +109,8 @@ class Model:
         else:
             outputs = self.network.score(pack, want, adapter=not meta.get("reference"))
         names = [s for s in self.streams if s in meta["streams"]]
-        columns = [outputs[self.streams.index(name)].detach()[: len(places)].float().cpu() for name in names]
-        mine = torch.cat([c.reshape(len(places), c.shape[1:].numel()) for c in columns], 1)
+        columns = [outputs[self.streams.index(name)].detach()[: len(places)].float() for name in names]
+        mine = torch.cat([c.reshape(len(places), c.shape[1:].numel()) for c in columns], 1).cpu()
         return self._collect(batch, names, mine), self._balance() if hold else {}
 
     def _balance(self) -> dict[str, Any]:
@@ -163,18 +126,20 @@ class Model:
         self, batch: Batch, places: np.ndarray, pack: Pack, meta: dict[str, Any], teachers: dict[str, "Model"]
     ) -> Want:
         temperature = batch.arrays["temperature"][batch.of_sequence(places)] if len(places) else np.ones(1, np.float32)
-        inverse = torch.from_numpy((1 / temperature).astype(np.float32)).to(self.device)
-        want = Want(inverse, self.spec.chunk, "discriminator" in meta["streams"])
-        if "divergence" not in meta["streams"]:
+        (inverse,) = upload([(1 / temperature).astype(np.float32)], self.device)
+        streams, compiled = meta["streams"], self.network.compiled
+        want = Want(inverse, self.spec.chunk, "entropy" in streams, "discriminator" in streams, compiled=compiled)
+        if "divergence" not in streams:
             return want
         want.divergence, want.beta = meta["divergence"], float(meta.get("beta", 0))
         of_row = batch.arrays["teacher"][batch.of_sequence(places)] if len(places) else np.zeros(1, np.int32)
         for number, name in enumerate(meta["teachers"]):
             # Every rank runs every teacher, because all must join each collective.
-            rows = torch.from_numpy(np.nonzero(of_row == number)[0]).to(self.device)
+            places_of = np.nonzero(of_row == number)[0]
+            (rows,) = upload([places_of], self.device)
             model = teachers[name]
             (states,) = model.network.score(pack, None)
-            want.teachers.append(Teacher(rows, states[rows], model.network.head_weight()))
+            want.teachers.append(Teacher(places_of, rows, states[rows], model.network.head_weight()))
         return want
 
     def _collect(self, batch: Batch, names: list[str], mine: torch.Tensor) -> Arrays:
@@ -208,21 +173,23 @@ class Model:
         if self.network.aux_loss:
             kept.append(outputs[-1])
             grads.append(torch.full_like(outputs[-1], self.network.aux_loss / whole_tokens))
-        for name, output in zip(self.streams, outputs):
-            if not output.requires_grad:
-                continue
-            gradient = torch.zeros_like(output)
-            if "d_" + name in arrays:
-                given = torch.from_numpy(arrays["d_" + name][places]).to(self.device)
-                gradient[: len(places)] = given.reshape(len(places), *gradient.shape[1:])
-            kept.append(output)
-            grads.append(gradient)
+        names = [s for s in self.streams if "d_" + s in arrays] if len(places) else []
+        given = upload([arrays["d_" + s][places] for s in names], self.device) if names else []
+        for name, gradient in zip(names, given, strict=True):
+            kept.append(outputs[self.streams.index(name)])
+            grads.append(gradient.reshape(kept[-1].shape))
+        if not names:  # all ranks must join the backward pass
+            kept.append(outputs[0])
+            grads.append(torch.zeros_like(outputs[0]))
         torch.autograd.backward(kept, grads)
+        if self.spec.base:  # other tenants have copies of the same weights
+            self.network.forget()
 
     def _release(self) -> None:
         """Drops the held graph, whose weights are about to change."""
         self.held = None
         self.network.release()
+        self.network.forget()
 
     # ---- the step
 
@@ -241,8 +208,7 @@ class Model:
             self._keep_offered()
             if p["clip_norm"] > 0:
                 scale = min(1.0, p["clip_norm"] / (norm + 1e-6))
-                for parameter in self.trained.values():
-                    parameter.grad.mul_(scale)  # type: ignore[union-attr]
+                torch._foreach_mul_([local(g) for g in self._gradients()], scale)
             for group in self.optimizer.param_groups:
                 group.update(lr=p["lr"], weight_decay=p["weight_decay"])
                 if self.spec.optimizer["type"] == "adamw":
@@ -271,16 +237,21 @@ class Model:
 
     def _norm(self) -> float:
         """Returns the L2 norm of the gradient over all ranks."""
-        square = torch.zeros((), dtype=torch.float64, device=self.device)
-        for parameter in self.trained.values():
-            if not self.layout.owns(parameter, self.spec.tensor):
-                continue
-            assert parameter.grad is not None
-            square += torch.linalg.vector_norm(local(parameter.grad), dtype=torch.float64) ** 2
-        square = square.cpu()
+        mine = [
+            local(p.grad) for p in self.trained.values() if p.grad is not None and self.layout.owns(p, self.spec.tensor)
+        ]
+        total = 0.0
+        if mine:
+            norms = torch._foreach_norm(mine, 2, dtype=torch.float64)
+            for norm in torch.stack(norms).tolist():  # the only wait for the device
+                total += norm * norm
+        square = torch.tensor(total, dtype=torch.float64)
         if self.world > 1:
             dist.all_reduce(square, group=self.control)
         return math.sqrt(square) if math.isfinite(square) else float(square)
+
+    def _gradients(self) -> list[torch.Tensor]:
+        return [p.grad for p in self.trained.values() if p.grad is not None]
 
     def offer(self) -> None:
         """Makes the current weights a version."""
@@ -332,7 +303,8 @@ class Model:
                     own[moment] = torch.zeros_like(parameter)
                 state[f"{moment}.{name}"] = own[moment]
             if self.spec.optimizer["type"] == "adamw":
-                state["step." + name] = own.setdefault("step", torch.zeros((), dtype=torch.float32))
+                at = parameter.device if self._fused() else "cpu"
+                state["step." + name] = own.setdefault("step", torch.zeros((), dtype=torch.float32, device=at))
             if gradient:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)

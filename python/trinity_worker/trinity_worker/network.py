@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.func import functional_call
+from torch.nn.functional import embedding
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -23,7 +24,9 @@ from transformers import (
     PreTrainedModel,
 )
 
-from . import attention
+from . import attention, compiled
+from .batch import Pack
+from .copies import Copies
 from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
@@ -59,19 +62,8 @@ class Spec:
     param_offload: bool = False  # weights and gradients lie in host memory while other models are in use
     optimizer_offload: bool = False  # moments lie in host memory but for a step
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
+    compile: bool = False  # the layers and the head, where torch.compile works
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
-
-
-@dataclass
-class Pack:
-    """One row of sequences, on this rank. FSDP does not look into it, so it keeps its number types."""
-
-    ids: torch.Tensor  # [1, T]
-    positions: torch.Tensor  # [1, T], from 0 in each sequence
-    lengths: tuple[int, ...]  # of the sequences; their sum is T
-    ends: torch.Tensor  # [sequences + 1] of int32: where they end in the row, after a 0
-    rows: torch.Tensor  # [M] places of the states that predict
-    targets: torch.Tensor  # [M, K] tokens after these places, or others in their place; below 0 is none
 
 
 def check_config(path: str) -> int:
@@ -114,7 +106,10 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 def sharing(model: Any) -> Any:
     """Returns a copy of a model that has the same weights in memory."""
-    return copy.deepcopy(model, {id(t): t for t in chain(model.parameters(), model.buffers())})
+    copied = copy.deepcopy(model, {id(t): t for t in chain(model.parameters(), model.buffers())})
+    for module in copied.modules():
+        module.__dict__.pop("forward", None)  # a compiled one computes with the modules of the original
+    return copied
 
 
 class Network(nn.Module):
@@ -153,6 +148,7 @@ class Network(nn.Module):
         divided = layout.world > spec.tensor and (spec.train or spec.strategy != DDP)
         # One rank computes with a copy of its weights. FSDP's hooks cost time at each layer, but where layers are
         # computed again they give the copy a second time.
+        self.copies: Copies | None = None
         self.casts = not divided and DTYPES[spec.compute] != dtype and not spec.recompute
         if divided or spec.recompute and DTYPES[spec.compute] != dtype:
             self._shard(
@@ -160,6 +156,10 @@ class Network(nn.Module):
             )  # moves the model layer by layer, so that no device holds all of it
         else:
             self.to(layout.device)
+        # Neighbours divide matrices by hooks that are not compiled here.
+        self.compiled = spec.compile and spec.tensor == 1 and compiled.works(layout.device)
+        if self.compiled:
+            compiled.layers(self.decoder)
 
     @property
     def inner(self) -> PreTrainedModel:
@@ -228,8 +228,9 @@ class Network(nn.Module):
         """Is forward, whose products have the type that the driver wants."""
         if not self.casts:
             return self(pack, want, **kwargs)
-        weights = {name: p.to(DTYPES[self.spec.compute]) for name, p in self.named_parameters()}
-        return functional_call(self, weights, (pack, want), kwargs)
+        if self.copies is None:
+            self.copies = Copies(self, DTYPES[self.spec.compute])
+        return functional_call(self, self.copies.of(self), (pack, want), kwargs)
 
     def forward(
         self, pack: Pack, want: Want | None, adapter: bool = True, hold: bool = False
@@ -242,19 +243,21 @@ class Network(nn.Module):
                 input_ids=pack.ids,
                 position_ids=pack.positions,
                 use_cache=False,
-                trinity_lengths=pack.lengths,
-                trinity_ends=pack.ends,
+                trinity_row=pack.row,
                 output_router_logits=hold and self.routed,
             )
-        h = out.last_hidden_state[0].index_select(0, pack.rows)
+        h = embedding(pack.rows, out.last_hidden_state[0])  # its gradient adds up in the same order each time
         if want is None:
             return (h,)
         routers: tuple[torch.Tensor, ...] = ()
         if hold and self.routed:
-            counts = loads(out.router_logits, pack.lengths, self.chosen)
+            logits = out.router_logits  # of each token of each sequence, also of those that they share
+            if pack.paths is not None:
+                logits = tuple(embedding(pack.paths, x) for x in logits)
+            counts = loads(logits, pack.lengths, self.chosen)
             self.loads = counts if self.loads is None else self.loads + counts
             if self.aux_loss:
-                routers = (imbalance(out.router_logits, pack.lengths, self.chosen),)
+                routers = (imbalance(logits, pack.lengths, self.chosen),)
         if self.spec.head:
             return (self.projection(h).float().squeeze(-1), *routers)
         v = Vocabulary(self.projection.weight)
@@ -287,6 +290,12 @@ class Network(nn.Module):
         change them."""
         if isinstance(self, FSDPModule):
             self.reshard()
+        if not self.spec.train or self.spec.base:
+            self.forget()
+
+    def forget(self) -> None:
+        """Drops the copies of weights that are about to change, or that nobody needs for a while."""
+        self.copies = None
 
     def head_weight(self) -> torch.Tensor:
         """Returns the whole vocabulary projection, in the type of the products. All ranks must call it."""

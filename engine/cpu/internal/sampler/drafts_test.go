@@ -161,7 +161,7 @@ func TestDraftsOfOtherWeights(t *testing.T) {
 		for _, q := range s.scheduler.running {
 			drawn[q.index] = slices.Clone(q.tokens)
 		}
-		if err := s.replaceWeights(2, scaledTensors(m)); err != nil {
+		if err := s.replaceWeights(2, Weights{Tensor: scaledTensors(m)}); err != nil {
 			t.Fatal(err)
 		}
 		got := finished(t, s, r)

@@ -757,7 +757,7 @@ export const docs = {
   "trainer.megatron.expert_tensor_parallel_size 55a12daa": "Megatron 切分每个专家所用的 GPU 数。",
   "trainer.megatron.context_parallel_size 2bc1689d": "Megatron 切分一个序列所用的 GPU 数。",
   "trainer.megatron.sequence_parallel 9233149d": "沿序列切分归一化和 dropout。",
-  "trainer.trainer_config 50a1355f": "veRL 自己的树。此版本读取其中这些键。在 actor_rollout_ref.actor 中：ppo_mini_batch_size（每个优化步的经验数；未给出时为整个批次）、ppo_epochs（遍历一个批次的次数）和 shuffle。actor_rollout_ref.model.enable_gradient_checkpointing：false 保留所有层的激活；true（默认）在内存不足时重新计算激活。在 critic 中：optim（algorithm.optimizer 的键，未给出的键也取其值，但 lr 为 1e-5 且恒定、没有预热）、cliprange_value（0.5）、ppo_mini_batch_size 和 ppo_epochs（默认：actor 的），以及 grad_clip（默认：训练器的）。",
+  "trainer.trainer_config 6fe21dd6": "veRL 自己的树。此版本读取其中这些键。在 actor_rollout_ref.actor 中：ppo_mini_batch_size（每个优化步的经验数；未给出时为整个批次）、ppo_epochs（遍历一个批次的次数）、shuffle，以及 use_torch_compile（PyTorch 是否编译各层和词表投影之后的计算；省略时在 GPU 上编译）。actor_rollout_ref.model.enable_gradient_checkpointing：false 保留所有层的激活；true（默认）在内存不足时重新计算激活。在 critic 中：optim（algorithm.optimizer 的键，未给出的键也取其值，但 lr 为 1e-5 且恒定、没有预热）、cliprange_value（0.5）、ppo_mini_batch_size 和 ppo_epochs（默认：actor 的），以及 grad_clip（默认：训练器的）。",
   "trainer.trainer_config_path 47a39a41": "上游已移除此键：请把文件的键写在 trainer_config 下。",
   "monitor bc153af9": "指标的去处。",
   "monitor.monitor_type ea2758df": "一个监视器或监视器的列表；`auto` 为 console、jsonl 和 tensorboard。每个运行还有 jsonl，而且 `trinity run` 显示 console，除非带 --quiet。",
