@@ -40,7 +40,8 @@ func TestVLLMProgram(t *testing.T) {
 			always + " 2 --pipeline-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.75 --enable-chunked-prefill " +
 				"--enable-prefix-caching --enforce-eager --enable-expert-parallel",
 		}, []string{"--max-model-len", "--max-num-batched-tokens"}, map[string]string{"VLLM_CPU_KVCACHE_SPACE": ""}},
-		{"colocate", func(s *engine.SamplerSpec) { s.Start.Place.GPUs, s.Start.Place.Beside = 1, "trainer" }, []string{"--enable-sleep-mode"}, nil, nil},
+		{"colocate", func(s *engine.SamplerSpec) { s.Start.Place = engine.Place{GPUs: 1, Beside: "trainer"} },
+			[]string{"--enable-sleep-mode"}, nil, nil},
 		{"weights", func(s *engine.SamplerSpec) { s.Follows = true },
 			[]string{`--weight-transfer-config {"backend": "trinity_files"}`}, []string{"--enable-lora"}, nil},
 		{"LoRA", func(s *engine.SamplerSpec) { s.Follows, s.LoRA = true, &engine.LoRASpec{LoraRank: 9} },
