@@ -12,7 +12,8 @@ func TestDraftsChangeNoRun(t *testing.T) {
 	all := map[string]result{}
 	for _, speculate := range []string{"off", "auto", "4"} {
 		p := newProject(t, tiny, rl)
-		if _, err := p.run(t, "explorer.rollout_model.speculate="+speculate, "buffer.total_steps=4", "trainer.save_interval=4"); err != nil {
+		if _, err := p.run(t, "explorer.rollout_model.speculate="+speculate, "buffer.total_steps=4", "trainer.save_interval=4",
+			"buffer.explorer_input.taskset.rollout_args.temperature=0.2"); err != nil {
 			t.Fatal(err)
 		}
 		all[speculate] = results(t, p.job())
