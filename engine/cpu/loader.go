@@ -111,7 +111,7 @@ func readTensors(pool *kernel.Pool, l *layout, weights []float32, source model.S
 			return fmt.Errorf("cpu: %w", err)
 		}
 		width := s.size() / s.shape[0]
-		for _, p := range s.spans(256 * width) {
+		for _, p := range s.spans(max(1, partSize/width) * width) {
 			pieces = append(pieces, piece{p, t})
 		}
 	}

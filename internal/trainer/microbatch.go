@@ -47,15 +47,23 @@ const pieceCost = 40
 func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) (out [][]*trinity.Experience) {
 	least := make([]int, len(exps)+unit) // cost of the experiences from i on
 	end := make([]int, len(exps))        // of their first piece
+	// A piece that begins earlier ends no later. So one pass knows of each experience that a piece may
+	// hold how many first tokens it shares with those before it in the piece.
+	shared := make([]int, len(exps))
 	for start := (len(exps) - 1) / unit * unit; start >= 0; start -= unit {
-		var piece experience.Prefixes
+		tokens := 0
 		for i := start; i < len(exps); i += unit {
 			to := min(i+unit, len(exps))
-			addTo(&piece, exps[i:to])
-			if i > start && piece.Tokens() > maxTokens {
+			for j := i; j < to; j++ {
+				for _, e := range exps[start:min(start+unit, j)] {
+					shared[j] = max(shared[j], experience.CommonPrefix(e.Tokens, exps[j].Tokens))
+				}
+				tokens += len(exps[j].Tokens) - shared[j]
+			}
+			if i > start && tokens > maxTokens {
 				break
 			}
-			if cost := piece.Tokens() + pieceCost + least[i+unit]; i == start || cost <= least[start] {
+			if cost := tokens + pieceCost + least[i+unit]; i == start || cost <= least[start] {
 				least[start], end[start] = cost, to
 			}
 		}
@@ -64,12 +72,6 @@ func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) (out [][]*trini
 		out = append(out, exps[start:end[start]])
 	}
 	return out
-}
-
-func addTo(piece *experience.Prefixes, exps []*trinity.Experience) {
-	for _, e := range exps {
-		piece.Add(e.Tokens)
-	}
 }
 
 // miniBatches cuts a batch, in order, into optimizer steps of size experiences; size 0 means one

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -112,6 +114,51 @@ func TestMicroBatchesKeepGroupsTogether(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("budget %d: %v, want %v", budget, got, want)
+		}
+	}
+}
+
+// No other cut costs less, of experiences of any lengths with any prefixes in common, in units of any size.
+func TestMicroBatchesCostTheLeast(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var exps []*trinity.Experience
+		for range rng.IntN(9) {
+			e := sequence(1, 1+rng.IntN(60), 1)
+			e.Tokens[rng.IntN(len(e.Tokens))] = int32(rng.IntN(2))
+			exps = append(exps, e)
+		}
+		unit, budget := 1+rng.IntN(3), 30+rng.IntN(150)
+		count := func(piece []*trinity.Experience) int {
+			var tokens experience.Prefixes
+			for _, e := range piece {
+				tokens.Add(e.Tokens)
+			}
+			return tokens.Tokens()
+		}
+		var best func(left []*trinity.Experience) int
+		best = func(left []*trinity.Experience) (least int) {
+			for n := unit; n-unit < len(left); n += unit {
+				piece := left[:min(n, len(left))]
+				tokens := count(piece)
+				if n > unit && tokens > budget {
+					break
+				}
+				if cost := tokens + pieceCost + best(left[len(piece):]); n == unit || cost < least {
+					least = cost
+				}
+			}
+			return least
+		}
+		cost, held := 0, 0
+		for _, piece := range wholeUnits(exps, budget, unit) {
+			if len(piece) > unit && count(piece) > budget {
+				t.Errorf("a piece of %d experiences in units of %d has %d tokens, more than %d", len(piece), unit, count(piece), budget)
+			}
+			cost, held = cost+count(piece)+pieceCost, held+len(piece)
+		}
+		if want := best(exps); cost != want || held != len(exps) {
+			t.Errorf("%d of %d experiences in units of %d, %d tokens at most: cost %d, want %d", held, len(exps), unit, budget, cost, want)
 		}
 	}
 }

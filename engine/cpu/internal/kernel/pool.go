@@ -56,7 +56,7 @@ type work struct {
 	some  func(from, to int) // of Sweep
 	tasks int
 	grain int // tasks in a unit of a span
-	most  int // units that a worker takes at a time
+	most  int // tasks that some takes at a time; 1 beside each
 }
 
 // ticket lets a worker into one round of a job.
@@ -146,14 +146,13 @@ func (p *Pool) share(spans int, w work) {
 func (j *job) open(spans int, w work) ticket {
 	w.grain = (w.tasks + mostUnits - 1) / mostUnits
 	units := (w.tasks + w.grain - 1) / w.grain
-	w.most = max(1, w.most/w.grain)
 	j.work = w
 	j.pending.Store(int64(units) + 1)
 	j.round = (j.round + 1) % rounds
 	for i := range spans {
 		j.spans[i].set(j.round, (units*i+spans-1)/spans, (units*(i+1)+spans-1)/spans)
 	}
-	return ticket{j, j.round, spans, w.most}
+	return ticket{j, j.round, spans, max(1, w.most/w.grain)}
 }
 
 // post offers a round to the workers.

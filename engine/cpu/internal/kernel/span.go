@@ -80,11 +80,11 @@ func (t ticket) run(worker int) {
 // runUnits runs the tasks of some units.
 func (j *job) runUnits(from, to int) {
 	first, last := from*j.grain, min(j.tasks, to*j.grain)
-	if j.some != nil {
-		j.some(first, last)
-	} else {
-		for task := first; task < last; task++ {
-			j.each(task)
+	for ; first < last; first += j.most { // a unit may have more tasks than some takes at a time
+		if to := min(last, first+j.most); j.some != nil {
+			j.some(first, to)
+		} else {
+			j.each(first)
 		}
 	}
 	if j.pending.Add(int64(from-to)) == 0 {

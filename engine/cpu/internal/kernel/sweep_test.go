@@ -59,6 +59,23 @@ func TestSweepRunsEachTaskOnce(t *testing.T) {
 	}
 }
 
+// More tasks than a span has units for are still run at most so many at a time.
+func TestSweepOfVeryManyTasks(t *testing.T) {
+	pool := NewPool(2)
+	defer pool.Close()
+	const tasks, most = 2*mostUnits + 5, 2
+	var ran atomic.Int64
+	pool.Sweep(tasks, most, func(from, to int) {
+		if to-from > most {
+			t.Errorf("%d tasks at a time, at most %d wanted", to-from, most)
+		}
+		ran.Add(int64(to - from))
+	})
+	if ran.Load() != tasks {
+		t.Errorf("%d of %d tasks ran", ran.Load(), tasks)
+	}
+}
+
 // A caller without any worker runs its own range first, and then halves of the others' ranges, each in
 // increasing order.
 func TestSweepTakesOver(t *testing.T) {

@@ -360,3 +360,44 @@ func TestSchedulingAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations per step, of them %v in the head", n, head)
 	}
 }
+
+// A caller that gives up during a rest does not wait for its end, whether its request is sampled or queued: a run whose trainer fails
+// before it publishes ends.
+func TestRequestsEndDuringARest(t *testing.T) {
+	m := tiny(t, "llama")
+	s := start(t, m, Options{MaxSequences: 2})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the caller has gone")
+	failed := make(chan error)
+	ask := func(p trinity.SamplingParams) {
+		_, err := s.Sample(ctx, trinity.Prompt{Tokens: []int32{5, 6, 7}}, p)
+		failed <- err
+	}
+	begun := make(chan struct{})
+	once := sync.OnceFunc(func() { close(begun); s.inbox.rest(true) })
+	go ask(trinity.SamplingParams{N: 2, MaxTokens: 9, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { once() }})
+	<-begun
+	s.Rest()
+	go ask(trinity.SamplingParams{MaxTokens: 1})
+	for s.Stats().Queued == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel(gone)
+	for range 2 {
+		select {
+		case err := <-failed:
+			if !errors.Is(err, gone) {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("a cancelled request waits for the end of the rest")
+		}
+	}
+	if err := s.Update(2, tensors(m)); err != nil {
+		t.Fatal(err)
+	}
+	if out := sample(t, s, []int32{5, 6, 7}, trinity.SamplingParams{MaxTokens: 2, IgnoreEOS: true}); out[0].Versions != [2]int64{2, 2} {
+		t.Errorf("after the rest: %+v", out)
+	}
+	checkPages(t, s)
+}

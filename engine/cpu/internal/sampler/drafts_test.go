@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
@@ -388,5 +389,31 @@ func TestWrongDrafts(t *testing.T) {
 		if want := fmt.Sprintf("Drafts is %d; expected 0 to 16", drafts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want an error with %q", err, want)
 		}
+	}
+}
+
+// A step that also scores a prompt tells nothing of the time of rows that decode: it has more rows than any step without one.
+func TestDraftsBesideAScoredPrompt(t *testing.T) {
+	s := start(t, tiny(t, "llama"), Options{Drafts: Automatic, MaxSequences: 4, MaxModelLen: 256})
+	begun, scored := make(chan struct{}), make(chan error)
+	go func() {
+		<-begun
+		_, err := s.Sample(t.Context(), trinity.Prompt{Tokens: counted(100, 1)}, trinity.SamplingParams{MaxTokens: 2, ScorePrompt: true, IgnoreEOS: true})
+		scored <- err
+	}()
+	once := sync.OnceFunc(func() {
+		close(begun)
+		for s.Stats().Queued == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	sample(t, s, []int32{5, 6, 7}, trinity.SamplingParams{MaxTokens: 20, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { once() }})
+	if err := <-scored; err != nil {
+		t.Fatal(err)
+	}
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if of := s.scheduler.drafter.pace.rows; of[len(of)-1].n > 0 {
+		t.Errorf("a step of %d rows was measured", len(of)-1)
 	}
 }

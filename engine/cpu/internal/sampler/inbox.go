@@ -11,7 +11,7 @@ import (
 // of the sampler, and its statistics.
 type inbox struct {
 	mu     sync.Mutex
-	wake   sync.Cond // on mu: a request was queued or cancelled, or the sampler was closed
+	wake   sync.Cond // on mu: a request was queued or cancelled, a rest began or ended, or the sampler was closed
 	queue  queue     // requests with completions that are not sequences yet, in order of arrival
 	nextID int64
 	closed bool
@@ -49,6 +49,9 @@ func (b *inbox) push(r *request) error {
 func (b *inbox) cancel(r *request) {
 	r.cancelled.Store(true)
 	b.cancelling.Store(true)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wake.Signal()
 }
 
 // first returns the request that has waited longest; nil if none waits.
@@ -72,14 +75,23 @@ func (b *inbox) keep(stays func(*request) bool) {
 	b.queue.keep(stays)
 }
 
-// wait returns true once there is work, and false once the sampler is closed.
+// wait returns true once there is work, and false once the sampler is closed. While no step may begin, the
+// work is to drop cancelled requests.
 func (b *inbox) wait() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.closed && (b.rests || b.queue.len() == 0 && b.stats.Running == 0) {
+	for !b.closed && !b.hasWork() {
 		b.wake.Wait()
 	}
 	return !b.closed
+}
+
+// hasWork is called with the lock held.
+func (b *inbox) hasWork() bool {
+	if b.rests {
+		return b.cancelling.Load()
+	}
+	return b.queue.len() > 0 || b.stats.Running > 0
 }
 
 // rest stops the scheduler before its next step, or lets it go on.

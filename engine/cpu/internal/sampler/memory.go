@@ -30,13 +30,12 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 		return nil, fmt.Errorf("sampler: %w", err)
 	}
 	cores := int64(opts.Pool.Size())
-	why := "packed copy of the published version"
+	why, scratch, stage := "packed copy of the published version", "one matrix while weights are published, attention, drawing", largestStage(&cfg)
 	if opts.InPlace {
-		why = "norms and tables; the sampler reads the engine's matrices"
+		why, scratch, stage = "norms and tables; the sampler reads the engine's matrices", "attention, drawing", 0
 	}
 	drawing := cores * int64(cfg.VocabSize) * 20
 	attention := cores * 4 * int64(m.shape.BackwardScratch(opts.MaxModelLen))
-	scratch := "one matrix while weights are published, attention, drawing"
 	if opts.Drafts != 0 {
 		drawing += textBytes
 		scratch += ", texts for drafts"
@@ -45,7 +44,7 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 		{Kind: "sampler's weights", Bytes: weights.Bytes(), Why: why},
 		{Kind: "KV cache", Bytes: whole.Bytes() - uncached.Bytes(), Why: fmt.Sprintf("%d tokens, of %d sequences at most; taken as they are written", opts.MaxTokens, opts.MaxSequences)},
 		{Kind: "sampler's activations", Bytes: uncached.Bytes() - weights.Bytes(), Why: fmt.Sprintf("a step of %d rows, and logits", opts.decodedRows()+opts.PrefillChunk)},
-		{Kind: "sampler's scratch", Bytes: 4*int64(largestStage(&cfg)) + drawing + attention, Why: scratch},
+		{Kind: "sampler's scratch", Bytes: 4*int64(stage) + drawing + attention, Why: scratch},
 	}, nil
 }
 

@@ -1,8 +1,10 @@
 package sampler
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
@@ -36,7 +38,7 @@ func TestRoundedCacheTakesHalf(t *testing.T) {
 }
 
 func TestPlanIsWhatIsTaken(t *testing.T) {
-	for _, opts := range []Options{{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}} {
+	for _, opts := range []Options{{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true}} {
 		cfg := *tiny(t, "llama").Config
 		s, err := New(cfg, opts)
 		if err != nil {
@@ -65,5 +67,20 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 	}
 	if _, err := Plan(*tiny(t, "llama").Config, Options{MaxSequences: -1}); err == nil {
 		t.Error("options that cannot work were planned")
+	}
+}
+
+// Weights that are read where they are need no room to be packed.
+func TestPlanInPlacePacksNothing(t *testing.T) {
+	cfg := *tiny(t, "llama").Config
+	scratch := func(opts Options) int64 {
+		parts, err := Plan(cfg, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parts[slices.IndexFunc(parts, func(p engine.MemoryPart) bool { return p.Kind == "sampler's scratch" })].Bytes
+	}
+	if own, shared := scratch(Options{}), scratch(Options{InPlace: true}); own-shared != 4*int64(largestStage(&cfg)) {
+		t.Errorf("scratch of %d bytes, and of %d in place", own, shared)
 	}
 }

@@ -69,7 +69,9 @@ func New(cfg model.Config, opts Options) (*Sampler, error) {
 func (s *Sampler) run() {
 	for s.inbox.wait() {
 		s.gate.Lock()
-		if !s.inbox.isResting() {
+		if s.inbox.isResting() {
+			s.scheduler.dropCancelled() // their callers wait for it, and the rest may end with the sampler
+		} else {
 			s.scheduler.step()
 		}
 		s.gate.Unlock()

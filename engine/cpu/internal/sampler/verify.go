@@ -114,7 +114,7 @@ func (d *drafter) measure(decoding int, b *batch, draws []draw, took time.Durati
 		}
 	}
 	rows := len(b.tokens)
-	if len(draws) > rows || len(b.headAdapters) > rows || draws[len(draws)-1].row != rows-1 {
+	if rows != decoding+of.verified || len(draws) > rows {
 		return of // prompts took a part of the time
 	}
 	if d.pace.record(rows, took); of.verified > 0 && d.pace.rows[decoding].n > 0 {
