@@ -45,10 +45,13 @@ func (b *inbox) push(r *request) error {
 	return nil
 }
 
-// cancel asks the scheduler to drop a request.
+// cancel asks the scheduler to drop a request, also at rest.
 func (b *inbox) cancel(r *request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	r.cancelled.Store(true)
 	b.cancelling.Store(true)
+	b.wake.Signal()
 }
 
 // first returns the request that has waited longest; nil if none waits.
@@ -72,11 +75,17 @@ func (b *inbox) keep(stays func(*request) bool) {
 	b.queue.keep(stays)
 }
 
-// wait returns true once there is work, and false once the sampler is closed.
+// wait returns true once there is work, which at rest is requests to drop, and false once the sampler is closed.
 func (b *inbox) wait() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.closed && (b.rests || b.queue.len() == 0 && b.stats.Running == 0) {
+	idle := func() bool {
+		if b.rests {
+			return !b.cancelling.Load()
+		}
+		return b.queue.len() == 0 && b.stats.Running == 0
+	}
+	for !b.closed && idle() {
 		b.wake.Wait()
 	}
 	return !b.closed
