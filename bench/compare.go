@@ -17,6 +17,9 @@ func (s *session) openPast(ctx context.Context) error {
 	if s.set.compare == "" {
 		return nil
 	}
+	if _, err := s.git(ctx, "rev-parse", "--git-dir"); err != nil {
+		return fmt.Errorf("--compare wants git, and a checkout with its history: %w", err)
+	}
 	name, err := s.git(ctx, "rev-parse", "--verify", "--short=12", s.set.compare+"^{commit}")
 	if err != nil {
 		return fmt.Errorf("--compare: this checkout has no commit %q: fetch it first", s.set.compare)
@@ -26,6 +29,7 @@ func (s *session) openPast(ctx context.Context) error {
 	*past.set = *s.set
 	past.set.compare = name
 	if _, err := s.git(ctx, "worktree", "add", "--detach", past.root, name); err != nil {
+		_ = past.remove(s) // an interrupted git may have left it
 		return fmt.Errorf("--compare: %w", err)
 	}
 	s.past = &past
@@ -51,8 +55,15 @@ func (s *session) closePast() error {
 	if s.past == nil {
 		return nil
 	}
-	_, err := s.git(context.Background(), "worktree", "remove", "--force", s.past.root)
-	return err
+	return s.past.remove(s)
+}
+
+// remove removes the worktree of a session from a checkout, also one that git has locked while it makes it. git does not look into
+// what is no longer there.
+func (s *session) remove(from *session) error {
+	err := os.RemoveAll(s.root)
+	_, unknown := from.git(context.Background(), "worktree", "remove", "--force", "--force", s.root)
+	return errors.Join(err, unknown)
 }
 
 // git runs a command of git in the checkout.

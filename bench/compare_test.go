@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // repository is a checkout with a command, an engine and a benchmark.
@@ -110,6 +113,53 @@ func TestPastThatCannotBeMeasured(t *testing.T) {
 	}
 	if err := r.closePast(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestInterruptedPast cancels the benchmark while git checks the commit out.
+func TestInterruptedPast(t *testing.T) {
+	r := newRepository(t)
+	signs := t.TempDir()
+	r.write(".gitattributes", "*.slow filter=slow\n")
+	r.write("a.slow", "text\n")
+	r.commit("slow")
+	smudge := fmt.Sprintf("touch %[1]s/begun; until [ -e %[1]s/go ]; do sleep .01; done; cat", signs)
+	if _, err := r.git(t.Context(), "config", "filter.slow.smudge", smudge); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for range 6000 {
+			if _, err := os.Stat(filepath.Join(signs, "begun")); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		cancel()
+		_ = os.WriteFile(filepath.Join(signs, "go"), nil, 0o644)
+	}()
+	r.set.compare = "slow"
+	if err := r.openPast(ctx); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one line", err)
+	}
+	if err := r.closePast(); err != nil {
+		t.Error(err)
+	}
+	if list, err := r.git(t.Context(), "worktree", "list"); err != nil || strings.Contains(list, "\n") {
+		t.Errorf("worktrees %q, %v; want the checkout alone", list, err)
+	}
+}
+
+func TestPastWithoutHistory(t *testing.T) {
+	s := &session{set: &settings{compare: "HEAD"}, root: t.TempDir()}
+	const want = "--compare wants git, and a checkout with its history: git rev-parse"
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(s.root))
+	if err := s.openPast(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("no repository: error %v, want one line with %q", err, want)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if err := s.openPast(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("no git: error %v, want one line with %q", err, want)
 	}
 }
 

@@ -89,8 +89,8 @@ type SamplerSpec struct {
 	Speculate          string   // draft tokens of a sequence and step, as a number; "" and "auto" let the engine choose, "off" is none
 	Adapters           []string // PEFT directories that the sampler will load; it plans memory for them
 	Slots              int      // adapters besides them that are not known yet, of LoRA's rank at most; it plans for as many in a batch
-	// Text decodes tokens, for stop strings. Tokens encodes a text without special tokens, to compare the
-	// tokenizer of a server; nil compares nothing.
+	// Text decodes tokens, for stop strings; several goroutines may call it at once. Tokens encodes a text
+	// without special tokens, to compare the tokenizer of a server; nil compares nothing.
 	Text   func(tokens []int32) string
 	Tokens func(text string) []int32
 

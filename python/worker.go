@@ -19,4 +19,4 @@ const (
 
 // Protocol is the version of the requests between this program and trinity_worker, which announces its
 // own (PROTOCOL in __init__.py).
-const Protocol = 3
+const Protocol = 4

@@ -57,7 +57,7 @@ func TestOtherProtocol(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := answering(t, func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write(body) })
-	if err := w.greet(t.Context()); err == nil || !strings.Contains(err.Error(), "speaks protocol 7, this program 3") {
+	if err := w.greet(t.Context()); err == nil || !strings.Contains(err.Error(), "speaks protocol 7, this program 4") {
 		t.Error(err)
 	}
 }

@@ -252,7 +252,7 @@ def test_model_that_transformers_does_not_load_is_refused(worker, models, tmp_pa
 
 def test_status(worker) -> None:
     status = worker.call("/v1", method="GET", step=0)[1]
-    assert (status["protocol"], status["ranks"], status["busy"]) == (3, worker.ranks, {})
+    assert (status["protocol"], status["ranks"], status["busy"]) == (4, worker.ranks, {})
 
 
 def test_bad_requests_change_nothing(worker, models, tmp_path) -> None:

@@ -4,7 +4,7 @@ It has no loop, no loss and no algorithm: the driver sends the derivatives of it
 described in docs/develop/worker.md.
 """
 
-PROTOCOL = 3
+PROTOCOL = 4
 
 
 def mismatch(driver: str) -> str:

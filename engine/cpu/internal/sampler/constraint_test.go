@@ -115,3 +115,44 @@ func TestConstrainedDrawDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// breaking allows every token and breaks at the one with a number.
+type breaking struct{ n, at int }
+
+func (b *breaking) Mask(bits []uint64) {
+	for i := range bits {
+		bits[i] = ^uint64(0)
+	}
+}
+
+func (b *breaking) Accept(int32) error {
+	if b.n++; b.n == b.at {
+		return errors.New("too much")
+	}
+	return nil
+}
+
+func (b *breaking) Fork() trinity.Constraint {
+	fork := *b
+	return &fork
+}
+
+// TestTokensBeforeABreakAreTold: a constraint that breaks at a token that drafts precede has told them.
+func TestTokensBeforeABreakAreTold(t *testing.T) {
+	m := tiny(t, "llama")
+	prompt, p := counted(5, 2), trinity.SamplingParams{MaxTokens: 20, IgnoreEOS: true}
+	s := start(t, m, Options{Drafts: 8})
+	want := sample(t, s, prompt, p)[0].Tokens
+	for at := 1; at < 12; at++ {
+		var told []int32
+		q := p
+		q.Constraint = &breaking{at: at}
+		q.OnToken = func(_ int, s trinity.Sampled) { told = append(told, s.Token) }
+		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: prompt}, q); !errors.Is(err, trinity.ErrConstraint) {
+			t.Fatalf("%v", err)
+		}
+		if !slices.Equal(told, want[:at-1]) {
+			t.Errorf("broken at token %d: told %v, want %v", at, told, want[:at-1])
+		}
+	}
+}

@@ -272,6 +272,8 @@ const (
 	// A time of more rows counts if it was measured trusted times, the last time outdatedPace steps ago at
 	// most: one step that other programs have made long must not end all drafts.
 	trusted, outdatedPace = 3, 512
+	// leastPace is the time of a step that is too short for the machine's clock: a time of 0 would never grow.
+	leastPace = 1e-6
 	// dearer is by how much a row makes a step longer as long as nobody has measured it, as a part of a
 	// step without drafts.
 	dearer = 0.04
@@ -295,7 +297,7 @@ func (p *pace) isTrusted(rows int) bool {
 // longer ones less.
 func (p *pace) record(rows int, took time.Duration) {
 	p.steps++
-	of, x := &p.rows[rows], float32(took.Seconds())
+	of, x := &p.rows[rows], max(float32(took.Seconds()), leastPace)
 	of.n++
 	of.step = p.steps
 	switch more := x - of.seconds; {

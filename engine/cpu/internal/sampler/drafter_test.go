@@ -88,6 +88,18 @@ func TestOneSlowStepSpoilsNothing(t *testing.T) {
 	}
 }
 
+// TestCoarseClock: a clock may stand still during a step.
+func TestCoarseClock(t *testing.T) {
+	p := newPace(1)
+	p.record(1, 0)
+	for range 200 {
+		p.record(1, 2*time.Millisecond)
+	}
+	if got := p.rows[1].seconds; got < 1e-3 {
+		t.Errorf("after a step of no time, 200 of 2 ms count as %v s", got)
+	}
+}
+
 // TestCurveOfTimes draws times between and behind the measured ones.
 func TestCurveOfTimes(t *testing.T) {
 	p := newPace(10)

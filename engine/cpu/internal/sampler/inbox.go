@@ -45,12 +45,12 @@ func (b *inbox) push(r *request) error {
 	return nil
 }
 
-// cancel asks the scheduler to drop a request.
+// cancel asks the scheduler to drop a request, also at rest.
 func (b *inbox) cancel(r *request) {
-	r.cancelled.Store(true)
-	b.cancelling.Store(true)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	r.cancelled.Store(true)
+	b.cancelling.Store(true)
 	b.wake.Signal()
 }
 

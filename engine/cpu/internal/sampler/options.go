@@ -41,7 +41,8 @@ type Options struct {
 	MaxAdapters    int // named LoRA adapters at once; 64
 	MaxAdapterRank int // rank of the largest named LoRA adapter; 512
 
-	// Decode turns tokens into text, for stop strings. Without it, requests with stop strings fail.
+	// Decode turns tokens into text, for stop strings; several goroutines call it at once. Without it,
+	// requests with stop strings fail.
 	Decode func(tokens []int32) string
 }
 

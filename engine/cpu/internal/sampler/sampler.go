@@ -103,7 +103,7 @@ func (s *Sampler) UpdateFrom(version int64, w Weights) error {
 }
 
 // Rest returns once no step runs, and none begins before the next Update: the weights that the sampler reads in place may change.
-// Requests wait.
+// Requests wait; one whose context is cancelled ends.
 func (s *Sampler) Rest() {
 	s.inbox.rest(true)
 	s.gate.Lock() // a step under way ends

@@ -177,7 +177,7 @@ var (
 	errDeadEnd = fmt.Errorf("%w: no token of the model continues the text, or its form is too complex", trinity.ErrConstraint)
 )
 
-// failed returns why a draw gave no token that the sequence can take.
+// failed returns why the last draw of a sequence gave no token that it can take.
 func (d *draw) failed() error {
 	switch q := d.sequence; {
 	case d.token < 0 && q.query.constraint != nil && len(q.query.forbidden) > 0:
@@ -201,7 +201,8 @@ func (s *scheduler) deliver() {
 		if !d.drawn {
 			continue
 		}
-		if err := d.failed(); err != nil {
+		last := !continues(s.draws, i)
+		if err := d.failed(); last && err != nil {
 			r.fail(err)
 			finished = true
 		}
@@ -213,7 +214,7 @@ func (s *scheduler) deliver() {
 			r.params.OnToken(q.index, sampled)
 		}
 		r.params.Tell(q.index, sampled)
-		if q.reason != "" && !continues(s.draws, i) {
+		if last && q.reason != "" {
 			finished = true
 			if q.complete() {
 				s.answered = append(s.answered, r)

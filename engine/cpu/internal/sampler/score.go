@@ -94,6 +94,9 @@ func (x scored) write(d *drawer, logits []float32) {
 	if s.TopLogprobs != nil {
 		s.TopLogprobs[x.at] = d.top(logits, s.params.TopLogprobs, 1)
 	}
+	if s.Draws != nil {
+		s.Draws[x.at] = s.Draws[x.at][:0] // a later completion may have the prompt computed again
+	}
 	for i := range s.params.PromptDraws {
 		q := query{temperature: s.params.Temperature, topP: 1, penalty: 1, u: uniform(s.params.Seed, i, x.at, ofPrompt)}
 		drawn := trinity.TokenLogprob{Token: d.choose(logits, &q), Logprob: float32(math.NaN())}

@@ -3,6 +3,7 @@ package sampler
 import (
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -146,6 +147,19 @@ func TestBadScores(t *testing.T) {
 	} {
 		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3, 4, 5}}, p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", p, err, want)
+		}
+	}
+}
+
+// Completions that begin after one another have the prompt computed again, with the same scores.
+func TestPromptIsScoredAgain(t *testing.T) {
+	p := trinity.SamplingParams{N: 3, MaxTokens: 4, IgnoreEOS: true, Temperature: 1, ScorePrompt: true, PromptDraws: 2}
+	m := tiny(t, "llama")
+	got := sample(t, start(t, m, Options{MaxSequences: 1}), counted(9, 1), p)
+	want := sample(t, start(t, m, Options{}), counted(9, 1), p)
+	for i := range got {
+		if a, b := got[i].Prompt, want[i].Prompt; !reflect.DeepEqual(a, b) || len(a.Draws[3]) != 2 {
+			t.Errorf("completion %d: got %v, want %v", i, a, b)
 		}
 	}
 }
