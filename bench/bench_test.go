@@ -32,6 +32,7 @@ func TestParse(t *testing.T) {
 		{[]string{"--model", "", "--only", "rollouts,sandbox,version"}, ""},
 		{[]string{"--model", "m", "--only", "decode_8,group_rollout", "--phases", "kernels=avx2,portable"}, ""},
 		{[]string{"--model", "m", "--only", "prefill", "--phases", "cores=1,2"}, "--phases: prefill has no steps that decode"},
+		{[]string{"--model", "m", "--only", "decode_8", "--phases", "dtype=f32,bf16", "--dtype", "f32"}, "leave out --dtype"},
 		{[]string{"--model", "m", "--only", "decode_8", "--phases", "cores"}, `--phases is "cores": want two values`},
 		{[]string{"--model", "m", "--profile", "decode_8", "--compare", "HEAD"}, "leave out --compare"},
 		{[]string{"--model", "m", "--only", "decode_8", "--phases", "cores=1,2", "--compare", "HEAD"}, "leave out --compare"},

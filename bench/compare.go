@@ -11,18 +11,22 @@ import (
 	"strings"
 )
 
-// openPast builds the commit of --compare in a worktree of its own: the command, and this benchmark with the engine of that commit, so
-// that both sides are told and timed alike.
+// openPast builds the commit of --compare or --phases in a worktree of its own: the command, and this benchmark with the engine of that
+// commit, so that both sides are told and timed alike.
 func (s *session) openPast(ctx context.Context) error {
 	if s.set.compare == "" {
 		return nil
 	}
+	option := "--compare"
+	if s.set.phases != "" {
+		option = "--phases"
+	}
 	if _, err := s.git(ctx, "rev-parse", "--git-dir"); err != nil {
-		return fmt.Errorf("--compare wants git, and a checkout with its history: %w", err)
+		return fmt.Errorf("%s wants git, and a checkout with its history: %w", option, err)
 	}
 	name, err := s.git(ctx, "rev-parse", "--verify", "--short=12", s.set.compare+"^{commit}")
 	if err != nil {
-		return fmt.Errorf("--compare: this checkout has no commit %q: fetch it first", s.set.compare)
+		return fmt.Errorf("%s: this checkout has no commit %q: fetch it first", option, s.set.compare)
 	}
 	past := *s
 	past.set, past.root = &settings{}, filepath.Join(s.dir, "past")
@@ -30,7 +34,7 @@ func (s *session) openPast(ctx context.Context) error {
 	past.set.compare = name
 	if _, err := s.git(ctx, "worktree", "add", "--detach", past.root, name); err != nil {
 		_ = past.remove(s) // an interrupted git may have left it
-		return fmt.Errorf("--compare: %w", err)
+		return fmt.Errorf("%s: %w", option, err)
 	}
 	s.past = &past
 	past.program, past.trinity = filepath.Join(s.dir, "past-bench"), filepath.Join(s.dir, "past-trinity")
@@ -45,7 +49,7 @@ func (s *session) openPast(ctx context.Context) error {
 		return err
 	}
 	if err := past.compile(ctx, past.program, "bench", "-tags", "past"); err != nil {
-		return fmt.Errorf("--compare: the workloads of this checkout do not fit commit %s: %w", name, err)
+		return fmt.Errorf("%s: the workloads of this checkout do not fit commit %s: %w", option, name, err)
 	}
 	return nil
 }

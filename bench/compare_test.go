@@ -107,7 +107,11 @@ func TestPastThatCannotBeMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	r.set.compare, r.set.only = "older", "version"
+	r.set.compare, r.set.phases = "none", "commit=none"
+	if err := r.openPast(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "--phases: ") {
+		t.Errorf("--phases of no commit: error %v, want one that names --phases", err)
+	}
+	r.set.compare, r.set.phases, r.set.only = "older", "", "version"
 	if err := r.openPast(t.Context()); err != nil {
 		t.Errorf("a whole process needs no benchmark at the commit: %v", err)
 	}

@@ -102,6 +102,9 @@ func (s *settings) check() (err error) {
 		if s.pair, err = parseSettings(s.phases); err != nil {
 			return err
 		}
+		if s.pair[0].key == "dtype" && s.dtype != "" {
+			return errors.New("--phases names both dtypes: leave out --dtype")
+		}
 		if s.pair[0].key == "commit" {
 			s.compare = s.pair[1].value
 		}
