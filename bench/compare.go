@@ -75,7 +75,10 @@ func (s *session) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = s.root
 	out, err := cmd.CombinedOutput()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("git %s: %w", args[0], ctx.Err())
+	case err != nil:
 		return "", fmt.Errorf("git %s: %w: %s", args[0], err, lastLines(string(out), 1))
 	}
 	return strings.TrimSpace(string(out)), nil

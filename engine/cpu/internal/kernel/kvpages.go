@@ -70,7 +70,8 @@ func (p *KVPages) valueRow(slot, head int) []float32 {
 
 // Store stores row i of the keys and values k, v [rows, KVHeads·HeadDim] at slots[i], which is
 // page·PageTokens + place in the page. A page's tokens are stored in order, by one call as
-// neighbours: storing the first token of a pair in BF16 clears the second one.
+// neighbours: storing the first token of a pair in BF16 clears the second one. A token may be stored
+// again, in place of a draft; those behind it are void then.
 func (p *KVPages) Store(pool *Pool, k, v Matrix, slots []int32) {
 	const what = "KVPages.Store"
 	k.checkShape(what+": keys", len(slots), p.heads*p.dim)

@@ -13,8 +13,9 @@ import (
 // conversation returns the first turn of a random request.
 func conversation(rng *rand.Rand) asked {
 	p := trinity.SamplingParams{
-		N: 1 + rng.IntN(4), Temperature: []float32{0, 0.2, 1}[rng.IntN(3)], MaxTokens: 1 + rng.IntN(30), Seed: uint64(rng.IntN(3)),
-		IgnoreEOS: rng.IntN(2) == 0, TopLogprobs: rng.IntN(3), Adapter: append([]string{"", trinity.BaseAdapter}, recordedAdapters...)[rng.IntN(4)],
+		N: 1 + rng.IntN(4), Temperature: []float32{0, 0.2, 1}[rng.IntN(3)], MaxTokens: 1 + rng.IntN(30), Seed: rng.Uint64N(3),
+		IgnoreEOS: rng.IntN(2) == 0, TopLogprobs: rng.IntN(3),
+		Adapter: append([]string{"", trinity.BaseAdapter}, recordedAdapters...)[rng.IntN(4)],
 	}
 	switch rng.IntN(4) {
 	case 0:
@@ -56,7 +57,7 @@ func TestConversationsWithDrafts(t *testing.T) {
 		}
 		plain := begin(Options{})
 		for _, opts := range []Options{
-			{Drafts: 3, MaxTokens: 192, MaxModelLen: 64}, {Drafts: 16, MaxTokens: 224, MaxModelLen: 64, MaxSequences: 5, PrefillChunk: 7}, {Drafts: 1},
+			{Drafts: 3, MaxTokens: 192}, {Drafts: 16, MaxTokens: 224, MaxSequences: 5, PrefillChunk: 7}, {Drafts: 1},
 		} {
 			s, rng := begin(opts), rand.New(rand.NewPCG(uint64(opts.Drafts), 7))
 			for range 3 {
@@ -70,7 +71,8 @@ func TestConversationsWithDrafts(t *testing.T) {
 					for i := range requests {
 						a := &requests[i]
 						if !alike(got[i], want[i]) || !reflect.DeepEqual(undefinedAs(1, got[i]), undefinedAs(1, want[i])) {
-							t.Fatalf("%v, drafts %d, %d tokens and %+v:\n got %+v\nwant %+v", storage, opts.Drafts, len(a.prompt), a.params, got[i], want[i])
+							t.Fatalf("%v, drafts %d, %d tokens and %+v:\n got %+v\nwant %+v",
+								storage, opts.Drafts, len(a.prompt), a.params, got[i], want[i])
 						}
 						if next := slices.Concat(a.prompt, got[i][rng.IntN(len(got[i]))].Tokens); len(next) < 60 {
 							a.prompt = next
