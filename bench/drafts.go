@@ -20,19 +20,19 @@ const sureTemperature = .05
 // drafts are the workloads with draft tokens. Commits before these have none.
 var drafts = []workload{
 	{name: "drafts_1", model: true, unit: "tok/s", rows: 1, prompt: promptSize, new: newTokens, ours: newDrafting(sureTemperature, equal),
-		rivals: []rival{draftless(1.8)}},
+		rivals: []rival{withoutDrafts(1.8)}},
 	{name: "drafts_group", model: true, unit: "tok/s", rows: group, copies: group, prompt: promptSize, new: newTokens,
-		ours: newDrafting(sureTemperature, equal), rivals: []rival{draftless(1.8)}},
+		ours: newDrafting(sureTemperature, equal), rivals: []rival{withoutDrafts(1.8)}},
 	{name: "drafts_tail", model: true, unit: "tok/s", rows: 4 * group, copies: group, prompt: promptSize, new: 512,
-		ours: newDrafting(sureTemperature, unequal), rivals: []rival{draftless(1.3)}},
+		ours: newDrafting(sureTemperature, unequal), rivals: []rival{withoutDrafts(1.3)}},
 	{name: "drafts_unsure", model: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newDrafting(1, equal),
-		rivals: []rival{draftless(.99)}},
+		rivals: []rival{withoutDrafts(.99)}},
 }
 
 func init() { workloads = append(workloads, drafts...) }
 
-// draftless is our sampler with explorer.rollout_model.speculate: off.
-func draftless(target float64) rival {
+// withoutDrafts is our sampler with explorer.rollout_model.speculate: off.
+func withoutDrafts(target float64) rival {
 	return rival{name: "ourselves, without drafts", program: "ourselves", target: target, differs: func(a *assignment) { a.Speculate = "off" }}
 }
 

@@ -89,9 +89,13 @@ func cachedBytes(path, dtype string) (float64, error) {
 	return 0, fmt.Errorf("the sampler plans no KV cache: its parts are %v", parts)
 }
 
+// draftless makes a sampler take no drafts, which would decode more than a token a step. Samplers of commits before that take none.
+var draftless = func(*engine.SamplerSpec) {}
+
 // samplerSpec is what opens the sampler of an assignment.
 func samplerSpec(a *assignment) engine.SamplerSpec {
 	spec := engine.SamplerSpec{ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New}
+	draftless(&spec)
 	if a.DType != "f32" {
 		spec.Quantization = a.DType
 	}
