@@ -174,7 +174,7 @@ func (e *Engines) microTokens(maxModelLen int) int {
 
 // microBatching is an engine that trains and knows which micro-batches suit it.
 type microBatching interface {
-	// MicroTokens returns the least tokens of a micro-batch at which the engine loses no time.
+	// MicroTokens returns the tokens of a micro-batch that lose the engine no time, in groups that share a prompt too.
 	MicroTokens() int
 }
 

@@ -25,35 +25,19 @@ func (o AdamW) constants() adamConstants {
 	}
 }
 
-// AdamWStep is a step for callers that split the vectors themselves.
+// AdamWStep is a step, which callers apply to the parts of their vectors.
 type AdamWStep struct{ constants adamConstants }
 
-// Prepare returns the step, to be applied part by part.
+// Prepare returns the step.
 func (o AdamW) Prepare() AdamWStep { return AdamWStep{o.constants()} }
 
-// Update does what [AdamW.Step] does, but on the caller alone and without allocations.
+// Update updates param, and its moments m and v, by the gradient grad, all of one length:
+// param ← param·(1 - lr·wd) - lr/c1·m / (√(v/c2) + eps). grad keeps its values.
 func (s *AdamWStep) Update(param, grad, m, v []float32) {
-	checkAdamW(param, grad, m, v)
-	current().adamwRange(param, grad, m, v, &s.constants)
-}
-
-func checkAdamW(param, grad, m, v []float32) {
 	checkLen("AdamW: grad", grad, len(param))
 	checkLen("AdamW: m", m, len(param))
 	checkLen("AdamW: v", v, len(param))
-}
-
-// Step updates param, and its moments m and v, by the gradient grad, all of one length:
-// param ← param·(1 - lr·wd) - lr/c1·m / (√(v/c2) + eps). grad keeps its values.
-func (o AdamW) Step(pool *Pool, param, grad, m, v []float32) {
-	checkAdamW(param, grad, m, v)
-	c := o.constants()
-	const block = 16 << 10
-	ks := current()
-	pool.Run((len(param)+block-1)/block, func(task int) {
-		from, to := task*block, min(len(param), (task+1)*block)
-		ks.adamwRange(param[from:to], grad[from:to], m[from:to], v[from:to], &c)
-	})
+	current().adamwRange(param, grad, m, v, &s.constants)
 }
 
 func (ks *kernels) adamwRange(p, g, m, v []float32, c *adamConstants) {

@@ -12,8 +12,6 @@ func TestAdamW(t *testing.T) {
 	const n = 16<<10 + 37
 	var first []float32
 	eachSet(t, func(t *testing.T) {
-		pool := NewPool(3)
-		defer pool.Close()
 		r := rand.New(rand.NewPCG(41, 1))
 		param, m, v := random(r, n), make([]float32, n), make([]float32, n)
 		wide := widen([][]float32{param, m, v})
@@ -22,11 +20,11 @@ func TestAdamW(t *testing.T) {
 			grad := random(r, n)
 			o := AdamW{LearningRate: 0.01, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, WeightDecay: 0.1, GradScale: 0.5,
 				Correction1: 1 - math.Pow(0.9, float64(step)), Correction2: 1 - math.Pow(0.99, float64(step))}
-			o.Step(pool, param, grad, m, v)
-			parts := o.Prepare()
+			adam := o.Prepare()
+			adam.Update(param, grad, m, v)
 			for _, p := range [][2]int{{0, 256}, {256, 1001}, {1001, n}} {
 				from, to := p[0], p[1]
-				parts.Update(cut[from:to], grad[from:to], cutM[from:to], cutV[from:to])
+				adam.Update(cut[from:to], grad[from:to], cutM[from:to], cutV[from:to])
 			}
 			for i, g := range grad {
 				adamReference(o, &wide[0][i], float64(g), &wide[1][i], &wide[2][i])

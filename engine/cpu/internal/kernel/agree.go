@@ -137,7 +137,8 @@ func (d *digester) vectors() {
 	const n = 53
 	x, y, z, variance := d.random(1, n).Data, d.random(1, n).Data, d.random(1, n).Data, d.random(1, n).Data
 	Exp(variance, x) // positive
-	AdamW{LearningRate: .1, Beta1: .9, Beta2: .99, Eps: 1e-8, WeightDecay: .1, Correction1: .1, Correction2: .01, GradScale: .5}.Step(nil, x, y, z, variance)
+	adam := AdamW{LearningRate: .1, Beta1: .9, Beta2: .99, Eps: 1e-8, WeightDecay: .1, Correction1: .1, Correction2: .01, GradScale: .5}.Prepare()
+	adam.Update(x, y, z, variance)
 	d.note(x, z, variance)
 	Axpy(y, z, 0.37)
 	AddTo(y, x)

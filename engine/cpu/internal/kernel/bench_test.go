@@ -221,7 +221,10 @@ func BenchmarkRows(b *testing.B) {
 		{"SwiGLU", 3 * rows * 1536 * 4, func() { SwiGLU(pool, z, x, y) }},
 		{"LogitStats", 64 * 49152 * 4, func() { LogitStats(pool, logits, nil, lse, entropy, nil) }},
 		{"AdamW", 7 * 4 << 22, func() {
-			AdamW{LearningRate: 1e-9, Beta1: 0.9, Beta2: 0.99, Eps: 1, Correction1: 1, Correction2: 1, GradScale: 1}.Step(pool, params[0], params[1], params[2], params[3])
+			adam := AdamW{LearningRate: 1e-9, Beta1: 0.9, Beta2: 0.99, Eps: 1, Correction1: 1, Correction2: 1, GradScale: 1}.Prepare()
+			pool.runRows(4<<20, 1, func(from, to int) {
+				adam.Update(params[0][from:to], params[1][from:to], params[2][from:to], params[3][from:to])
+			})
 		}},
 	} {
 		b.Run(op.name, func(b *testing.B) { run(b, 0, op.bytes, op.call) })

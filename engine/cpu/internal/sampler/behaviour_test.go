@@ -396,7 +396,8 @@ func TestRequestsEndDuringARest(t *testing.T) {
 	if err := s.Update(2, tensors(m)); err != nil {
 		t.Fatal(err)
 	}
-	if out := sample(t, s, []int32{5, 6, 7}, trinity.SamplingParams{MaxTokens: 2, IgnoreEOS: true}); out[0].Versions != [2]int64{2, 2} {
+	out := sample(t, s, []int32{5, 6, 7}, trinity.SamplingParams{MaxTokens: 2, IgnoreEOS: true})
+	if out[0].Versions != [2]int64{2, 2} {
 		t.Errorf("after the rest: %+v", out)
 	}
 	checkPages(t, s)

@@ -398,7 +398,8 @@ func TestDraftsBesideAScoredPrompt(t *testing.T) {
 	begun, scored := make(chan struct{}), make(chan error)
 	go func() {
 		<-begun
-		_, err := s.Sample(t.Context(), trinity.Prompt{Tokens: counted(100, 1)}, trinity.SamplingParams{MaxTokens: 2, ScorePrompt: true, IgnoreEOS: true})
+		p := trinity.SamplingParams{MaxTokens: 2, ScorePrompt: true, IgnoreEOS: true}
+		_, err := s.Sample(t.Context(), trinity.Prompt{Tokens: counted(100, 1)}, p)
 		scored <- err
 	}()
 	once := sync.OnceFunc(func() {
@@ -407,7 +408,8 @@ func TestDraftsBesideAScoredPrompt(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	sample(t, s, []int32{5, 6, 7}, trinity.SamplingParams{MaxTokens: 20, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { once() }})
+	p := trinity.SamplingParams{MaxTokens: 20, IgnoreEOS: true, OnToken: func(int, trinity.Sampled) { once() }}
+	sample(t, s, []int32{5, 6, 7}, p)
 	if err := <-scored; err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,9 @@ func TestRoundedCacheTakesHalf(t *testing.T) {
 }
 
 func TestPlanIsWhatIsTaken(t *testing.T) {
-	for _, opts := range []Options{{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true}} {
+	for _, opts := range []Options{
+		{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true},
+	} {
 		cfg := *tiny(t, "llama").Config
 		s, err := New(cfg, opts)
 		if err != nil {
