@@ -53,9 +53,9 @@ func (m *Forecast) choices() (all []choice) {
 	least := m.Config.Batch.PerRow * *m.Config.Model.MaxModelLen
 	for _, n := range []int{1024, 512} {
 		if n = max(n, least); n < train.MicroTokens {
-			costs := "no time"
+			costs := "train steps take no longer"
 			if m.Config.Method.GroupSize > 1 {
-				costs = fmt.Sprintf("no time, unless a group has more than %d tokens: each part of it then computes the prompt", n)
+				costs = fmt.Sprintf("train steps take no longer, unless a group has more than %d tokens: each part of it then computes the prompt", n)
 			}
 			all = append(all, choice{fmt.Sprintf("%s=%d", microTokensKey, n), costs, func(s *Specs) { s.Train.MicroTokens = n }})
 			break
