@@ -74,7 +74,7 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas, of "+strings.Join(names(), " ")+"; sandbox is each sandbox_…; all if not given")
 	f.StringVar(&s.model, "model", os.Getenv("TRINITY_SMOLLM2_GGUF"), "model: GGUF file or Hugging Face directory; $TRINITY_SMOLLM2_GGUF if not given")
 	f.IntVar(&s.runs, "runs", 5, "measured runs of each side; the table has their medians")
-	f.StringVar(&s.peers, "peers", "all", "peers to compare with, separated by commas, of "+strings.Join(programs(), " ")+"; or all, or none")
+	f.StringVar(&s.peers, "peers", "all", "peers to compare with, separated by commas, of "+strings.Join(programs(), ", ")+"; or all, or none")
 	f.StringVar(&s.python, "python", os.Getenv("TRINITY_PYTHON"), "Python that has torch, transformers and trl; $TRINITY_PYTHON if not given, else that of --install")
 	f.BoolVar(&s.install, "install", false, "first install the chosen peers, each kind in an environment of its own in the user's cache: "+sizes())
 	f.StringVar(&s.profile, "profile", "", "measure nothing, but tell where our side of these workloads, separated by commas, spends its time")

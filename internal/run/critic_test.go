@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
@@ -212,6 +214,39 @@ func TestCriticsAreCheckedBeforeARun(t *testing.T) {
 	missing, err := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path=no/such/critic/here").PlanStages(settle.Facts)
 	if err != nil || !strings.Contains(missing.String(), "model.critic_model_path: no/such/critic/here") {
 		t.Errorf("%v\n%s", err, missing)
+	}
+}
+
+// What 8-bit moments save is the difference of two plans, whose critics have the policy's type of optimizer or one of their own.
+func TestTheMemoryOf8BitMomentsCountsTheCritic(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	var shape map[string]any
+	file := filepath.Join(p.dir, "model", "config.json")
+	if err := json.Unmarshal([]byte(read(t, file)), &shape); err != nil {
+		t.Fatal(err)
+	}
+	shape["intermediate_size"] = 1 << 16
+	write(t, file, encode(t, shape))
+	for _, own := range [][]string{nil, {"trainer.trainer_config.critic.optim.optimizer_type=adamw"}} {
+		facts := func(more ...string) (config.Facts, int64) {
+			t.Helper()
+			f, err := settle.Facts(p.load(t, slices.Concat(withCritic, own, more)...).Settled()[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := int64(0)
+			for _, part := range f.Memory {
+				sum += part.Bytes
+			}
+			return f, sum
+		}
+		const coded = "algorithm.optimizer.optimizer_type=adamw_8bit"
+		f, now := facts()
+		_, then := facts(coded)
+		i := slices.IndexFunc(f.Choices, func(c config.MemoryChoice) bool { return c.Setting == coded })
+		if i < 0 || f.Choices[i].Saves != now-then {
+			t.Errorf("%q: the choices are %v; want one that saves %d bytes with %s", own, f.Choices, now-then, coded)
+		}
 	}
 }
 

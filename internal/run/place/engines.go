@@ -58,7 +58,8 @@ func NewEngines(cfg *config.Settled) (e Engines, err error) {
 
 // Specs tell the engines of a stage what to open.
 type Specs struct {
-	Train   engine.TrainerSpec // its Train says whether there is anything to train
+	Train   engine.TrainerSpec   // its Train says whether there is anything to train
+	Critic  engine.OptimizerSpec // of a critic beside the policy
 	Sample  engine.SamplerSpec
 	Samples bool
 }

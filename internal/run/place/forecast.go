@@ -126,7 +126,7 @@ func (m *Forecast) partsOf(spec Specs) ([]config.MemoryPlan, error) {
 		return nil, err
 	}
 	if m.Critic != "" && spec.Train.Train {
-		critic := CriticSpec(spec.Train, m.Critic, m.Config.Critic.Optim.Spec())
+		critic := CriticSpec(spec.Train, m.Critic, spec.Critic)
 		beside, err := m.Engines.PlanTrainer(critic)
 		if err != nil {
 			return nil, fmt.Errorf("critic: %w", err)

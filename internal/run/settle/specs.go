@@ -41,6 +41,9 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 		if sample && s.Openers.RoundsVersions(s.Settled) {
 			all.Train.PublishDType = "bf16"
 		}
+		if s.Critic != nil {
+			all.Critic = s.Critic.Optim.Spec()
+		}
 		if s.Method.Scores {
 			all.Train.Head = engine.ScoreHead
 		}
@@ -250,7 +253,7 @@ func (s *Stage) OpenModels(ctx context.Context, train, sample bool, available in
 		}
 	}
 	if s.CriticPath != "" {
-		if m.Critic, err = s.Openers.Trainer.OpenTrainer(ctx, place.CriticSpec(spec.Train, s.CriticPath, s.Critic.Optim.Spec())); err != nil {
+		if m.Critic, err = s.Openers.Trainer.OpenTrainer(ctx, place.CriticSpec(spec.Train, s.CriticPath, spec.Critic)); err != nil {
 			return m, fmt.Errorf("opening critic %s: %w", s.CriticPath, err)
 		}
 	}
