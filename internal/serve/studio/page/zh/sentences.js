@@ -944,6 +944,7 @@ export const sentences = {
   "sampler's activations": "采样器的激活",
   "sampler's scratch": "采样器的临时空间",
   "one matrix while weights are published, attention, drawing": "发布权重时的一个矩阵、注意力、抽取",
+  "attention, drawing": "注意力、抽取",
   "texts for drafts": "草稿用的文本",
   "cpu: lora: %w": "cpu：lora：%w",
   "pages of the model's file, which is mapped": "映射的模型文件的页",
