@@ -36,7 +36,8 @@ func TestMetricsInTheGuideFromTrinityRFT(t *testing.T) {
 	for _, overrides := range [][]string{
 		{"algorithm.kl_loss_fn=k2", "algorithm.bypass_old_logprobs=false",
 			operators + "[{name: dapo_dynamic_sampling, args: {correct_threshold: 0.5}}]"},
-		{operators + "[{name: mask_response_truncated}]"},
+		{operators + "[{name: mask_response_truncated}]", "explorer.rollout_model.speculate=4",
+			"buffer.explorer_input.taskset.rollout_args.temperature=0.2"},
 		withCritic,
 	} {
 		p := newProject(t, tiny, rl)

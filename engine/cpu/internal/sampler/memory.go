@@ -30,9 +30,10 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 		return nil, fmt.Errorf("sampler: %w", err)
 	}
 	cores := int64(opts.Pool.Size())
-	why, scratch, stage := "packed copy of the published version", "one matrix while weights are published, attention, drawing", largestStage(&cfg)
+	stage, why := largestStage(&cfg), "packed copy of the published version"
+	scratch := "one matrix while weights are published, attention, drawing"
 	if opts.InPlace {
-		why, scratch, stage = "norms and tables; the sampler reads the engine's matrices", "attention, drawing", 0
+		stage, why, scratch = 0, "norms and tables; the sampler reads the engine's matrices", "attention, drawing"
 	}
 	drawing := cores * int64(cfg.VocabSize) * 20
 	attention := cores * 4 * int64(m.shape.BackwardScratch(opts.MaxModelLen))
