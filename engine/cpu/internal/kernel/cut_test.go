@@ -47,7 +47,7 @@ func TestStretches(t *testing.T) {
 				if panels > 12*cores && unit != 2 {
 					t.Errorf("%d cores, %d rows, %d panels: units of %d", cores, m, panels, unit)
 				}
-				if task := most * unit * lanes * m * k; task < leastTask/2 || task > 2*leastTask && most*unit > 1<<current().widest(m) {
+				if task := most * unit * lanes * m * k; task < leastTask/2 || task > 2*leastTask && most*unit > max(unit, 1<<current().widest(m)) {
 					t.Errorf("%d cores, %d rows, %d panels: a core takes %d multiply-adds", cores, m, panels, task)
 				}
 			}
