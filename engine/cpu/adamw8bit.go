@@ -92,15 +92,7 @@ func (a *adamW8bit) step(u update) {
 // updateWeights updates the weights of one part.
 func (a *adamW8bit) updateWeights(task int) {
 	p, u := &a.parts[task], &a.now
-	if w := p.direct(u.weights); w != nil {
-		a.updateRows(p, w)
-		return
-	}
-	w := u.pool.Borrow(p.n)
-	defer u.pool.Return(w)
-	p.read(w, u.weights)
-	a.updateRows(p, w)
-	p.write(u.weights, w)
+	p.change(u.pool, u.weights, func(w []float32) { a.updateRows(p, w) })
 }
 
 // updateRows updates the weights of one part, row-major.

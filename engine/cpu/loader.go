@@ -118,7 +118,7 @@ func readTensors(pool *kernel.Pool, l *layout, weights []float32, source model.S
 	pool.Run(len(pieces), func(i int) {
 		p := pieces[i]
 		width := p.slot.size() / p.slot.shape[0]
-		p.change(pool, weights, func(w []float32) {
+		p.fill(pool, weights, func(w []float32) {
 			if err := p.t.Rows(w, p.first/width, (p.first+p.n)/width); err != nil {
 				mu.Lock()
 				first = errors.Join(first, fmt.Errorf("cpu: %w", err))

@@ -132,13 +132,22 @@ func (p span) write(weights, src []float32) {
 
 // change calls do with the part, row-major, and keeps what do makes of it.
 func (p span) change(pool *kernel.Pool, weights []float32, do func(w []float32)) {
+	p.fill(pool, weights, func(w []float32) {
+		if p.slot.stack != nil {
+			p.read(w, weights)
+		}
+		do(w)
+	})
+}
+
+// fill is change for a do that writes every element and reads none.
+func (p span) fill(pool *kernel.Pool, weights []float32, do func(w []float32)) {
 	if w := p.direct(weights); w != nil {
 		do(w)
 		return
 	}
 	buf := pool.Borrow(p.n)
 	defer pool.Return(buf)
-	p.read(buf, weights)
 	do(buf)
 	p.write(weights, buf)
 }
