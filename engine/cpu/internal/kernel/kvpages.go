@@ -122,16 +122,20 @@ func wholePage(slots []int32) bool {
 	return true
 }
 
+// storeKeyPage stores the keys k [PageTokens, KVHeads·keyRows] of a whole page.
 func (p *KVPages) storeKeyPage(ks *kernels, k Matrix, page int32) {
+	n := p.keyRows()
 	for h := range p.heads {
-		ks.packTransposed(p.keyPanel(page, h), k.Data[h*p.dim:], k.Stride, PageTokens, p.dim)
+		ks.packTransposed(p.keyPanel(page, h), k.Data[h*n:], k.Stride, PageTokens, n)
 	}
 }
 
+// storeKey stores the key k [KVHeads·keyRows] of a token.
 func (p *KVPages) storeKey(k []float32, slot int) {
+	n := p.keyRows()
 	for h := range p.heads {
 		panel := p.keyPanel(int32(slot/PageTokens), h)[slot%PageTokens:]
-		for e, x := range k[h*p.dim : (h+1)*p.dim] {
+		for e, x := range k[h*n : (h+1)*n] {
 			panel[e*PageTokens] = x
 		}
 	}

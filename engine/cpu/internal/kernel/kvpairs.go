@@ -19,19 +19,12 @@ func (p *KVPages) storePairs(ks *kernels, scratch []float32, k, v Matrix, slots 
 			for r := range PageTokens {
 				p.roundKey(ks, rounded[r*wide:(r+1)*wide], k.Row(i+r))
 			}
-			for h := range p.heads {
-				ks.packTransposed(p.keyPanel(slots[i]/PageTokens, h), scratch[h*p.keyRows():], wide/2, PageTokens, p.keyRows())
-			}
+			p.storeKeyPage(ks, NewMatrix(scratch, PageTokens, wide/2), slots[i]/PageTokens)
 			i += PageTokens
 			continue
 		}
 		p.roundKey(ks, rounded[:wide], k.Row(i))
-		for h := range p.heads {
-			panel := p.keyPanel(slots[i]/PageTokens, h)[slots[i]%PageTokens:]
-			for e, pair := range scratch[h*p.keyRows() : (h+1)*p.keyRows()] {
-				panel[e*PageTokens] = pair
-			}
-		}
+		p.storeKey(scratch[:wide/2], int(slots[i]))
 		i++
 	}
 	for i := from; i < to; i++ {
