@@ -325,6 +325,22 @@ func TestStopTokensOutsideTheVocabularyAreNeverSampled(t *testing.T) {
 	}
 }
 
+// begin takes three steps with a request. The caller holds the gate, and steps on: the sampler's goroutine
+// does not learn of the request.
+func begin(t *testing.T, s *Sampler, p trinity.SamplingParams) {
+	t.Helper()
+	r, err := s.newRequest([]int32{2, 3}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.inbox.mu.Lock()
+	s.inbox.queue.push(r)
+	s.inbox.mu.Unlock()
+	for range 3 {
+		s.scheduler.step()
+	}
+}
+
 // TestSchedulingAllocatesNothing plans and draws steps of 16 sequences by hand, without the model's
 // pass between.
 func TestSchedulingAllocatesNothing(t *testing.T) {
@@ -332,18 +348,9 @@ func TestSchedulingAllocatesNothing(t *testing.T) {
 		t.Skip("short tests are those of the race detector, under which a sync.Pool forgets at random")
 	}
 	s := start(t, tiny(t, "llama"), Options{Pool: kernel.NewPool(1)})
-	r, err := s.newRequest([]int32{2, 3}, trinity.SamplingParams{N: 16, Temperature: 1, TopP: 0.9, RepetitionPenalty: 1.1, IgnoreEOS: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	s.inbox.mu.Lock()
-	s.inbox.queue.push(r)
-	s.inbox.mu.Unlock()
-	for range 3 {
-		s.scheduler.step()
-	}
+	begin(t, s, trinity.SamplingParams{N: 16, Temperature: 1, TopP: 0.9, RepetitionPenalty: 1.1, IgnoreEOS: true})
 	if len(s.scheduler.running) != 16 || len(s.scheduler.draws) != 16 {
 		t.Fatalf("%d sequences, %d draws; want 16", len(s.scheduler.running), len(s.scheduler.draws))
 	}

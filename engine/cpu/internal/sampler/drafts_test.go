@@ -191,17 +191,7 @@ func TestPreemptedBetweenDrafts(t *testing.T) {
 	for steps := 1; steps < 12; steps++ {
 		s := start(t, m, Options{Drafts: 3})
 		teach(t, s, a, want, 5)
-		s.gate.Lock()
-		r := enqueued(t, s, a.prompt, a.params)
-		for range steps {
-			s.scheduler.step()
-		}
-		for len(s.scheduler.running) > 0 {
-			s.scheduler.preempt(s.scheduler.youngest())
-		}
-		got := finished(t, s, r)
-		s.gate.Unlock()
-		if !same(got, want) {
+		if got := preempted(t, s, a.prompt, a.params, steps); !same(got, want) {
 			t.Errorf("after %d steps: got %v, want %v", steps, got, want)
 		}
 		checkPages(t, s)
@@ -301,18 +291,9 @@ func TestDraftingAllocatesNothing(t *testing.T) {
 		t.Skip("short tests are those of the race detector, under which a sync.Pool forgets at random")
 	}
 	s := start(t, tiny(t, "llama"), Options{Drafts: 3, Pool: kernel.NewPool(1), MaxModelLen: 64})
-	r, err := s.newRequest([]int32{2, 3}, trinity.SamplingParams{N: 4, IgnoreEOS: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	s.inbox.mu.Lock()
-	s.inbox.queue.push(r)
-	s.inbox.mu.Unlock()
-	for range 3 {
-		s.scheduler.step()
-	}
+	begin(t, s, trinity.SamplingParams{N: 4, IgnoreEOS: true})
 	rows := 0
 	step := func() {
 		for _, q := range s.scheduler.running {

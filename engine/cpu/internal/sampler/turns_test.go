@@ -87,6 +87,21 @@ func enqueued(t *testing.T, s *Sampler, prompt []int32, p trinity.SamplingParams
 	return r
 }
 
+// preempted samples, and sends all completions back to wait after so many steps.
+func preempted(t *testing.T, s *Sampler, prompt []int32, p trinity.SamplingParams, steps int) []trinity.Completion {
+	t.Helper()
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	r := enqueued(t, s, prompt, p)
+	for range steps {
+		s.scheduler.step()
+	}
+	for len(s.scheduler.running) > 0 {
+		s.scheduler.preempt(s.scheduler.youngest())
+	}
+	return finished(t, s, r)
+}
+
 // finished steps a sampler whose gate is held until a request is answered.
 func finished(t *testing.T, s *Sampler, r *request) []trinity.Completion {
 	t.Helper()
@@ -140,17 +155,7 @@ func TestPreemptedAfterAnyToken(t *testing.T) {
 	want := sample(t, start(t, m, Options{}), prompt, p)
 	for steps := 1; steps < 20; steps++ {
 		s := start(t, m, Options{})
-		s.gate.Lock()
-		r := enqueued(t, s, prompt, p)
-		for range steps {
-			s.scheduler.step()
-		}
-		for len(s.scheduler.running) > 0 {
-			s.scheduler.preempt(s.scheduler.youngest())
-		}
-		got := finished(t, s, r)
-		s.gate.Unlock()
-		if !same(got, want) {
+		if got := preempted(t, s, prompt, p, steps); !same(got, want) {
 			t.Errorf("after %d tokens: got %v, want %v", steps, got, want)
 		}
 		checkPages(t, s)
