@@ -38,7 +38,8 @@ type stepping struct {
 	err   error // of out
 }
 
-// serveSteps runs as often as it is asked to, and each step in which all sequences decode when it is told to.
+// serveSteps runs the task each time that the parent asks for a run. Within a run, each step in which all sequences decode waits until
+// the parent asks for it.
 func serveSteps(t task, in io.Reader, out io.Writer) error {
 	s, ok := t.(*sampling)
 	if !ok {

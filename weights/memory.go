@@ -106,8 +106,8 @@ func (m *Memory) rendezvous(ctx context.Context, version int64) error {
 // sharer is an engine whose sampler may read the very weights that the engine trains.
 type sharer interface{ SharesWeights() bool }
 
-// Claim waits until nobody samples before the next version, if the sampler reads the weights that are trained. The trainer calls it
-// before it changes them. The explorer waits for that version by then, so Publish would wait as long.
+// Claim waits until no rollout and no evaluation samples with the version in use, if the sampler reads the very weights that are
+// trained. The trainer calls Claim before it changes them. The explorer then waits for the next version, so Publish would wait as long.
 func (m *Memory) Claim(ctx context.Context) error {
 	if e, ok := m.engine.(sharer); !ok || !e.SharesWeights() {
 		return nil

@@ -86,8 +86,8 @@ type piece struct {
 	ranks        []int32  // of each sequence
 }
 
-// newPiece returns an empty piece. The attention of a row copies the keys and values of each sequence's stem. They may take
-// as much memory as the queries, and at least as much as those of the row itself.
+// newPiece returns an empty piece. The attention of a row copies the keys and values of each sequence's stem. Their
+// memory may be that of the queries, or twice that of the row's own keys and values if that is more.
 func newPiece(rows, most int, cfg *model.Config) *piece {
 	return &piece{most: most, widest: most * max(2, cfg.NumHeads/max(1, cfg.NumKVHeads)), forests: make([]forest, rows)}
 }

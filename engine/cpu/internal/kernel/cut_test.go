@@ -33,7 +33,7 @@ func TestCutSharesWorkEvenly(t *testing.T) {
 }
 
 // TestStretches: no core has much more to read than another, many panels make whole tiles, and
-// nobody takes less than is worth taking.
+// each task is large enough to pay for handing it out.
 func TestStretches(t *testing.T) {
 	for _, cores := range []int{1, 2, 3, 8, 16} {
 		for _, m := range []int{1, 4, 8, 32, 96} {

@@ -177,8 +177,8 @@ func (p *Pool) split(m, n, k int, packs bool, run func(i, rows, j, panels int)) 
 	})
 }
 
-// cutStretch returns the panels of a unit, and the units that a core takes at a time: those of the
-// widest tile, and enough to be worth taking.
+// cutStretch returns the number of panels in a unit, and the number of units that a core takes at a
+// time: as many as the widest tile has, and as leastTask asks for.
 func cutStretch(cores, m, panels, k int) (unit, most int) {
 	// An odd panel needs a narrower tile, at 6/7 of the speed. Pairs leave a core idle if they are few.
 	unit = 2

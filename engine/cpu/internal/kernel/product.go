@@ -169,8 +169,8 @@ func (ks *kernels) productAhead(c operandC, a operandA, b operandB, m, n, k int,
 	}
 }
 
-// untilTurn returns the length of the next run through panels of which so many k are left. It stops
-// before the last ones, whose tile call prefetches the beginning of the next panels.
+// untilTurn returns how many k the next tile call takes, of those that are left in a group of panels. The
+// last ones get a call of their own, which prefetches the beginning of the next panels.
 func untilTurn(left, most, ahead int) int {
 	if left <= most && left > 2*ahead {
 		return left - ahead

@@ -274,8 +274,8 @@ const (
 	trusted, outdatedPace = 3, 512
 	// leastPace is the time of a step that is too short for the machine's clock: a time of 0 would never grow.
 	leastPace = 1e-6
-	// dearer is by how much a row makes a step longer as long as nobody has measured it, as a part of a
-	// step without drafts.
+	// dearer is the time that one more row takes, as a part of a step without drafts. It counts for
+	// numbers of rows that no step has measured.
 	dearer = 0.04
 )
 

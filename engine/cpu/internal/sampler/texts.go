@@ -143,8 +143,8 @@ type found struct {
 	length int // number of these tokens, at most compared
 }
 
-// find appends the places that have most tokens in common with the end of a text, the newest first,
-// and behind which their own text goes on.
+// find appends the places whose last tokens agree longest with the end of a text, the newest first. A
+// place at the end of its own text is none of them: no token follows it.
 func (x *texts) find(t *text, out []found) []found {
 	for i := range x.indexes {
 		index, longest := &x.indexes[i], 0
