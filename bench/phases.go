@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,8 +42,8 @@ func parseSettings(text string) (pair [2]setting, err error) {
 				return pair, fmt.Errorf("--phases is %q: want dtypes of %s", text, strings.Join(storageNames(), " "))
 			}
 		case "cores":
-			if n, err := strconv.Atoi(value); err != nil || n < 1 {
-				return pair, fmt.Errorf("--phases is %q: want numbers of cores", text)
+			if n, err := strconv.Atoi(value); err != nil || n < 1 || n > runtime.NumCPU() {
+				return pair, fmt.Errorf("--phases is %q: want numbers of cores from 1 to %d", text, runtime.NumCPU())
 			}
 		default:
 			return pair, fmt.Errorf("--phases is %q: want kernels=A,B, cores=A,B, dtype=A,B or commit=A", text)
