@@ -173,6 +173,9 @@ func locateAsked(s *config.Settled, asked []Auxiliary, find finder) (err error) 
 		if a.Text, err = a.openText(); err != nil {
 			return s.At(key, err.Error(), "")
 		}
+		if len(a.BaseUrls) == 0 && !model.HasWeights(a.Local) {
+			return s.At(key, a.Local+" has no weights", "name a model that has been trained")
+		}
 	}
 	return nil
 }

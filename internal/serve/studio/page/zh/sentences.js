@@ -674,6 +674,8 @@ export const sentences = {
   "trinity convert makes one of a GGUF file": "trinity convert 可由 GGUF 文件生成一个",
   "%s is a file, and %s": "%s 是文件，而%s",
   "%s has no weights, and %s": "%s 没有权重，而%s",
+  "%s has no weights": "%s 没有权重",
+  "name a model that has been trained": "请指定训练过的模型",
   "it has not answered for %v": "它在 %v 内没有应答",
   "the interpreter %s does not work: %w": "解释器 %s 无法工作：%w",
   "%s has no %s": "%s 没有 %s",
