@@ -2,10 +2,11 @@ package cpu
 
 import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 
-// rotate applies RoPE to the q and k columns of qkv in place. With back it applies the inverse
-// rotation, which is the backward pass.
+// rotate applies RoPE to the q and k columns of qkv in place, and the factors on queries. With back
+// it applies the inverse rotation and the same factors, which is the backward pass.
 func (b *backbone) rotate(qkv kernel.Matrix, p *packing, back bool) {
 	c := b.cfg
+	kernel.ScaleRows(b.pool, qkv.ColRange(0, c.NumHeads*c.HeadDim), b.rope.query, p.positions)
 	rotated := qkv.ColRange(0, (c.NumHeads+c.NumKVHeads)*c.HeadDim)
 	if back {
 		kernel.RoPEBackward(b.pool, rotated, c.HeadDim, b.rope.cos, b.rope.sin, p.positions)

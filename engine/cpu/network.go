@@ -44,9 +44,11 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 	if adapters != nil {
 		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
 	}
+	p := cfg.Projections()
 	for i := range cfg.NumLayers {
 		prefix := layerPrefix(i)
-		view := func(modules ...string) linear {
+		view := func(from model.Projection) linear {
+			modules := from.Names
 			weights, biases := make([]string, len(modules)), make([]string, len(modules))
 			for j, module := range modules {
 				weights[j], biases[j] = prefix+module+".weight", prefix+module+".bias"
@@ -61,14 +63,14 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 			attentionNorm: base.vector(prefix + "input_layernorm.weight"),
 			qNorm:         base.vector(prefix + "self_attn.q_norm.weight"),
 			kNorm:         base.vector(prefix + "self_attn.k_norm.weight"),
-			qkv:           view("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-			output:        view("self_attn.o_proj"),
+			qkv:           view(p.QKV),
+			output:        view(p.Output),
 			mlpNorm:       base.vector(prefix + "post_attention_layernorm.weight"),
 		}
 		if cfg.Sparse(i) {
 			l.experts = viewMixture(cfg, base, prefix)
 		} else {
-			l.gateUp, l.down = view("mlp.gate_proj", "mlp.up_proj"), view("mlp.down_proj")
+			l.gateUp, l.down = view(p.GateUp), view(p.Down)
 		}
 		m.layers = append(m.layers, l)
 	}

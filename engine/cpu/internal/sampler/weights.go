@@ -17,7 +17,8 @@ type weights struct {
 	norm      []float32      // [H]
 	head      *kernel.Packed // [H, V]
 
-	cos, sin kernel.Matrix // [MaxModelLen, HeadDim/2]
+	cos, sin kernel.Matrix // [MaxModelLen, rotated pairs]
+	query    []float32     // [MaxModelLen] factors on queries; nil if all are 1
 }
 
 // layerWeights are the weights of one block. A nil bias or norm means that the architecture has
@@ -67,9 +68,13 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 			l.qNorm, l.kNorm = t.Float32(cfg.HeadDim), t.Float32(cfg.HeadDim)
 		}
 	}
-	half := cfg.HeadDim / 2
-	w.cos = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
-	w.sin = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
+	frequencies, _ := cfg.InverseFrequencies(opts.MaxModelLen)
+	pairs := len(frequencies)
+	w.cos = kernel.NewMatrix(t.Float32(opts.MaxModelLen*pairs), opts.MaxModelLen, pairs)
+	w.sin = kernel.NewMatrix(t.Float32(opts.MaxModelLen*pairs), opts.MaxModelLen, pairs)
+	if s := cfg.RopeScaling; s != nil && s.QueryBeta != 0 {
+		w.query = t.Float32(opts.MaxModelLen)
+	}
 	if t.Err != nil {
 		return nil, t.Err
 	}
@@ -87,6 +92,9 @@ func (w *weights) rotations(cfg *model.Config, length int) {
 		for i, f := range frequencies {
 			s, c := math.Sincos(float64(position) * f)
 			cos[i], sin[i] = float32(c*scale), float32(s*scale)
+		}
+		if w.query != nil {
+			w.query[position] = cfg.QueryScale(position)
 		}
 	}
 }
@@ -133,9 +141,10 @@ type Weights struct {
 // loader fills weights from tensors by their Hugging Face names.
 type loader struct {
 	Weights
-	pool    *kernel.Pool
-	inPlace bool
-	stage   []float32 // the tensors that form one matrix, joined
+	projections model.Projections
+	pool        *kernel.Pool
+	inPlace     bool
+	stage       []float32 // the tensors that form one matrix, joined
 }
 
 const embeddingName = "model.embed_tokens"
@@ -146,6 +155,7 @@ func (w *weights) load(cfg *model.Config, opts *Options, from Weights) error {
 	if err := l.embedding(w); err != nil {
 		return err
 	}
+	l.projections = cfg.Projections()
 	for i := range w.layers {
 		if err := l.layer(&w.layers[i], fmt.Sprintf("model.layers.%d.", i)); err != nil {
 			return err
@@ -188,12 +198,10 @@ func (l *loader) packed(names ...string) *kernel.Packed {
 func (l *loader) layer(w *layerWeights, prefix string) error {
 	for _, step := range []func() error{
 		func() error { return l.vector(w.attentionNorm, prefix+"input_layernorm.weight") },
-		func() error {
-			return l.linear(w.qkv, prefix+"self_attn.q_proj", prefix+"self_attn.k_proj", prefix+"self_attn.v_proj")
-		},
+		func() error { return l.projection(w.qkv, prefix, l.projections.QKV) },
 		func() error { return l.vector(w.qNorm, prefix+"self_attn.q_norm.weight") },
 		func() error { return l.vector(w.kNorm, prefix+"self_attn.k_norm.weight") },
-		func() error { return l.linear(w.out, prefix+"self_attn.o_proj") },
+		func() error { return l.projection(w.out, prefix, l.projections.Output) },
 		func() error { return l.vector(w.mlpNorm, prefix+"post_attention_layernorm.weight") },
 		func() error { return l.mlp(w, prefix) },
 	} {
@@ -209,10 +217,19 @@ func (l *loader) mlp(w *layerWeights, prefix string) error {
 	if w.mixture != nil {
 		return l.mixture(w.mixture, prefix)
 	}
-	if err := l.linear(w.gateUp, prefix+"mlp.gate_proj", prefix+"mlp.up_proj"); err != nil {
+	if err := l.projection(w.gateUp, prefix, l.projections.GateUp); err != nil {
 		return err
 	}
-	return l.linear(w.down, prefix+"mlp.down_proj")
+	return l.projection(w.down, prefix, l.projections.Down)
+}
+
+// projection fills dst with modules whose names begin with prefix.
+func (l *loader) projection(dst linear, prefix string, from model.Projection) error {
+	names := make([]string, len(from.Names))
+	for i, name := range from.Names {
+		names[i] = prefix + name
+	}
+	return l.linear(dst, names...)
 }
 
 // vector fills dst with a tensor. dst is nil if the model has no such tensor.
