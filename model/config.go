@@ -2,15 +2,12 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 )
 
 // Config describes a model's architecture and special tokens.
 type Config struct {
-	Architecture string // "llama", "mistral", "qwen2", "qwen3" or "qwen3_moe"
+	Architecture string // model_type of config.json; Families lists them
 
 	HiddenSize       int
 	IntermediateSize int // inner width of the MLP in layers without experts
@@ -76,42 +73,6 @@ func (c *Config) Window(layer int) int {
 		return c.SlidingWindow
 	}
 	return 0
-}
-
-// family holds the differences between one architecture and the others.
-type family struct {
-	class             string // of transformers, for config.json
-	attentionBias     bool   // q, k, v biases unless attention_bias says otherwise
-	hasAttentionBias  bool   // config.json may have attention_bias, for all four projections
-	hasMLPBias        bool   // config.json may have mlp_bias
-	qkNorm            bool
-	headDim           int // default; 0 means HiddenSize/NumHeads
-	slidingWindow     int // default if the key is missing
-	slidingEverywhere bool
-	maxPositions      int // default
-	experts           bool
-	projections       projectionNames // the usual ones if empty
-}
-
-var families = map[string]family{
-	"llama":   {class: "LlamaForCausalLM", hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048},
-	"mistral": {class: "MistralForCausalLM", slidingWindow: 4096, slidingEverywhere: true, maxPositions: 131072},
-	"qwen2":   {class: "Qwen2ForCausalLM", attentionBias: true, slidingWindow: 4096, maxPositions: 32768},
-	"qwen3": {
-		class: "Qwen3ForCausalLM", hasAttentionBias: true, qkNorm: true, headDim: 128, slidingWindow: 4096, maxPositions: 32768,
-	},
-	"qwen3_moe": {class: "Qwen3MoeForCausalLM", hasAttentionBias: true, qkNorm: true, maxPositions: 32768, experts: true},
-}
-
-// architectures lists the values of Config.Architecture.
-func architectures() []string { return slices.Sorted(maps.Keys(families)) }
-
-func familyOf(architecture string) (family, error) {
-	f, ok := families[architecture]
-	if !ok {
-		return f, fmt.Errorf("architecture %.100q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
-	}
-	return f, nil
 }
 
 // Limits on sizes, far above any model's. They keep the product of two sizes within 63 bits.

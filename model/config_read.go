@@ -105,7 +105,7 @@ func ParseConfig(text []byte) (*Config, error) {
 // configReader reads the keys of config.json into a Config.
 type configReader struct {
 	object
-	family
+	*family
 	c *Config
 }
 
@@ -118,7 +118,7 @@ func (r *configReader) sizes() {
 	c.VocabSize = r.integer("vocab_size", 0)
 	c.MaxPositions = r.integer("max_position_embeddings", r.maxPositions)
 	c.NumKVHeads = r.integer("num_key_value_heads", c.NumHeads)
-	if _, given := r.raw["num_key_value_heads"]; !given && c.Architecture != "llama" {
+	if _, given := r.raw["num_key_value_heads"]; !given && !r.kvHeadsOptional {
 		r.fail("num_key_value_heads is missing")
 	}
 	headDim := r.headDim
@@ -132,7 +132,7 @@ func (r *configReader) sizes() {
 
 func (r *configReader) flags() {
 	c := r.c
-	c.TieEmbeddings = r.flag("tie_word_embeddings", false)
+	c.TieEmbeddings = r.flag("tie_word_embeddings", r.tied)
 	c.AttentionBias, c.QKNorm = r.attentionBias, r.qkNorm
 	if r.hasAttentionBias {
 		c.AttentionBias = r.flag("attention_bias", false)

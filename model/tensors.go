@@ -101,9 +101,9 @@ var usualProjections = projectionNames{
 
 // Projections returns the linear maps of a layer outside its experts.
 func (c *Config) Projections() Projections {
-	names := families[c.Architecture].projections
-	if names.qkv == nil {
-		names = usualProjections
+	names := usualProjections
+	if f := families[c.Architecture]; f != nil && f.projections.qkv != nil {
+		names = f.projections
 	}
 	project := func(names []string, in int, outs ...int) Projection {
 		if len(names) < len(outs) {
