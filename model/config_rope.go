@@ -10,6 +10,7 @@ import (
 var ropeKeys = []string{
 	"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor",
 	"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor",
+	"short_factor", "long_factor",
 	"finetuned", // a remark that some yarn checkpoints carry
 }
 
@@ -18,6 +19,7 @@ func (r *configReader) rope() {
 	c := r.c
 	const defaultTheta = 10000
 	c.RopeTheta = r.number("rope_theta", defaultTheta)
+	r.rotary(&r.object, 1)
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
 		if value == nil {
@@ -45,12 +47,16 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 			o.fail("%s is not supported; known keys are %s", key, strings.Join(ropeKeys, ", "))
 		}
 	}
-	if p := o.number("partial_rotary_factor", 1); p != 1 {
-		o.fail("partial_rotary_factor is %v; only 1 is supported", p)
-	}
+	r.rotary(o, r.number("partial_rotary_factor", 1))
 	kind := o.text("rope_type", o.text("type", "default"))
-	if kind == "default" {
+	if r.longRope && (kind == "su" || kind == "yarn") {
+		kind = "longrope"
+	}
+	switch {
+	case kind == "default":
 		return nil
+	case r.longRope && kind != "longrope":
+		o.fail("type %q is unknown for %s; known are default, longrope", kind, r.c.Architecture)
 	}
 	s := &RopeScaling{Type: kind, Factor: o.number("factor", 0)}
 	switch kind {
@@ -64,6 +70,24 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		s.AttentionFactor = o.number("attention_factor", 0)
 		s.MScale, s.MScaleAllDim = o.number("mscale", 0), o.number("mscale_all_dim", 0)
 		s.KeepFraction = !o.flag("truncate", true)
+	case "longrope":
+		s.OriginalMaxPositions = r.integer("original_max_position_embeddings", o.integer("original_max_position_embeddings", 0))
+		s.Factor = o.number("factor", max(1, float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1))))
+		s.AttentionFactor = o.number("attention_factor", 0)
+		s.ShortFactors, s.LongFactors = o.numbers("short_factor"), o.numbers("long_factor")
 	}
 	return s
+}
+
+// rotary reads which part of each head RoPE rotates.
+func (r *configReader) rotary(o *object, missing float64) {
+	switch part := o.number("partial_rotary_factor", missing); {
+	case part == 1:
+	case !r.partialRotary:
+		o.fail("partial_rotary_factor is %v; only 1 is supported", part)
+	case !(part > 0 && part < 1):
+		o.fail("partial_rotary_factor is %v; expected a number above 0, and 1 at most", part)
+	default:
+		r.c.RotaryDim = int(float64(r.c.HeadDim) * part)
+	}
 }

@@ -133,7 +133,7 @@ func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 		`{"rms_norm_eps":0}`:                                          "rms_norm_eps",
 		`{"vocab_size":1.5}`:                                          "vocab_size is 1.5; expected an integer",
 		`{"tie_word_embeddings":"yes"}`:                               "expected true or false",
-		`{"rope_scaling":{"type":"longrope","factor":2}}`:             `type "longrope" is unknown`,
+		`{"rope_scaling":{"type":"ntk","factor":2}}`:                  `type "ntk" is unknown`,
 		`{"rope_scaling":{"type":"linear"}}`:                          "factor is 0",
 		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`:   "mrope is not supported",
 		`{"rope_parameters":{"rope_type":"llama3","factor":8}}`:       "low_freq_factor",

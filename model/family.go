@@ -19,12 +19,18 @@ type family struct {
 	headDim           int // default; 0 means HiddenSize/NumHeads
 	slidingWindow     int // default if the key is missing
 	slidingEverywhere bool
-	maxPositions      int  // default
-	tied              bool // default of tie_word_embeddings
+	partialRotary     bool    // config.json may have partial_rotary_factor
+	longRope          bool    // RoPE is plain or longrope, which older files call su or yarn
+	maxPositions      int     // default
+	normEps           float64 // default; 0 means 1e-6
+	tied              bool    // default of tie_word_embeddings
 	experts           bool
 	projections       projectionNames // the usual ones if empty
 	gguf              ggufForm
 }
+
+// hasWindow reports whether models of the family may have a sliding window.
+func (f *family) hasWindow() bool { return f.slidingWindow > 0 || f.slidingEverywhere }
 
 // ggufForm says how llama.cpp has the models of a family.
 type ggufForm struct {
@@ -33,6 +39,10 @@ type ggufForm struct {
 	divisors    bool   // it reads the frequency divisors of llama3's scaling
 	biases      bool   // it reads biases after the attention and in the MLP
 	squareHeads bool   // NumHeads·HeadDim must be HiddenSize
+	longFactors bool   // it reads the factors of longrope
+	window      bool   // files have the sliding window, which llama.cpp does not apply
+
+	tensors map[string]string // names that differ from layerNames
 }
 
 // families has every known architecture by its model_type.

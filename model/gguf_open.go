@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,7 @@ func openGGUF(path string) (*Model, error) {
 	}
 	tensors := map[string]Tensor{}
 	for _, name := range file.Names() {
-		if name == ropeFactorsName {
+		if slices.Contains(ropeTensors, name) {
 			continue // part of the config
 		}
 		stored, _ := file.Tensor(name)
@@ -57,7 +58,7 @@ var layerNames = map[string]string{
 
 // huggingFaceName translates a GGUF tensor name. It returns an unknown name unchanged; checkTensors
 // then reports it as unexpected.
-func huggingFaceName(name string) string {
+func (c *Config) huggingFaceName(name string) string {
 	for _, end := range modelNames {
 		if name == end.gguf {
 			return end.huggingFace
@@ -70,7 +71,10 @@ func huggingFaceName(name string) string {
 	if _, err := strconv.Atoi(parts[1]); err != nil {
 		return name
 	}
-	module, ok := layerNames[parts[2]]
+	module, ok := families[c.Architecture].gguf.tensors[parts[2]]
+	if !ok {
+		module, ok = layerNames[parts[2]]
+	}
 	if !ok {
 		return name
 	}
@@ -80,7 +84,7 @@ func huggingFaceName(name string) string {
 // fromGGUF returns a tensor under its Hugging Face name and undoes the reordering of llama's q and
 // k rows.
 func fromGGUF(cfg *Config, stored gguf.Tensor) Tensor {
-	t := Tensor{Name: huggingFaceName(stored.Name), Shape: stored.Shape, DType: stored.Type.String()}
+	t := Tensor{Name: cfg.huggingFaceName(stored.Name), Shape: stored.Shape, DType: stored.Type.String()}
 	rowLen := t.RowLen()
 	t.read = func(dst []float32, from, _ int) error { return stored.Range(dst, from*rowLen) }
 	if cfg.interleaved(t.Name) {

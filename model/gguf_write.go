@@ -99,7 +99,7 @@ func (c *Config) checkGGUF() error {
 		return refuse("a classification head")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
-	case c.SlidingWindow > 0:
+	case c.SlidingWindow > 0 && c.SlidingWindow < c.MaxPositions:
 		return refuse("sliding windows (sliding_window %d)", c.SlidingWindow)
 	case !form.biases && (c.AttentionOutputBias || c.MLPBias):
 		return refuse("a bias after the attention or in the MLP (attention_bias, mlp_bias)")
@@ -107,7 +107,7 @@ func (c *Config) checkGGUF() error {
 		return refuse("a head_dim other than hidden_size/num_attention_heads")
 	case s == nil || s.Type == "linear":
 		return nil
-	case s.Type == "llama3" && form.divisors:
+	case s.Type == "llama3" && form.divisors, s.Type == "longrope" && form.longFactors:
 		return nil
 	case s.Type == "yarn" && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
 		!s.KeepFraction:
@@ -130,9 +130,17 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 	add("attention.key_length", uint32(c.HeadDim))
 	add("attention.value_length", uint32(c.HeadDim))
 	add("attention.layer_norm_rms_epsilon", float32(c.RMSNormEps))
-	add("rope.dimension_count", uint32(c.HeadDim))
+	add("rope.dimension_count", uint32(c.rotated()))
 	add("rope.freq_base", float32(c.RopeTheta))
-	if s := c.RopeScaling; s != nil && s.Type != "llama3" {
+	if families[c.Architecture].gguf.window {
+		add("attention.sliding_window", uint32(c.SlidingWindow))
+	}
+	switch s := c.RopeScaling; {
+	case s == nil || s.Type == "llama3":
+	case s.Type == "longrope":
+		add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
+		add("rope.scaling.attn_factor", float32(s.longAttention()))
+	default:
 		add("rope.scaling.type", s.Type)
 		add("rope.scaling.factor", float32(s.Factor))
 		if s.Type == "yarn" {
@@ -160,13 +168,21 @@ func ggufEntries(m *Model, weights Source, kind ggufType) ([]gguf.Entry, error) 
 		if m.Config.interleaved(t.Name) {
 			t = NewTensor(t.Name, t.Shape, permuted(t, m.Config.HeadDim))
 		}
-		add(ggufName(t.Name), kind.of(t), t)
+		add(m.Config.ggufName(t.Name), kind.of(t), t)
 	}
-	if divisors := m.ropeDivisors(); divisors != nil {
-		add(ropeFactorsName, gguf.F32, NewTensor(ropeFactorsName, []int{len(divisors)}, func(dst []float32, from, to int) error {
-			copy(dst, divisors[from:to])
+	vector := func(name string, values []float32) {
+		if values == nil {
+			return
+		}
+		add(name, gguf.F32, NewTensor(name, []int{len(values)}, func(dst []float32, from, to int) error {
+			copy(dst, values[from:to])
 			return nil
 		}))
+	}
+	vector(ropeFactorsName, m.ropeDivisors())
+	if s := m.Config.RopeScaling; s != nil {
+		vector(longFactorsName, narrow(s.LongFactors))
+		vector(shortFactorsName, narrow(s.ShortFactors))
 	}
 	return entries, nil
 }
@@ -222,8 +238,15 @@ func permuted(t Tensor, headDim int) func(dst []float32, from, to int) error {
 	}
 }
 
+func narrow(values []float64) (out []float32) {
+	for _, v := range values {
+		out = append(out, float32(v))
+	}
+	return out
+}
+
 // ggufName returns the name in GGUF of a tensor of Config.Tensors.
-func ggufName(name string) string {
+func (c *Config) ggufName(name string) string {
 	for _, end := range modelNames {
 		if name == end.huggingFace {
 			return end.gguf
@@ -231,9 +254,11 @@ func ggufName(name string) string {
 	}
 	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
 	dot := strings.LastIndex(rest, ".")
-	for short, long := range layerNames {
-		if long == rest[:dot] {
-			return "blk." + layer + "." + short + rest[dot:]
+	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames} {
+		for short, long := range names {
+			if long == rest[:dot] {
+				return "blk." + layer + "." + short + rest[dot:]
+			}
 		}
 	}
 	panic("model: no GGUF name for " + name) // checkGGUF refuses other models

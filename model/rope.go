@@ -175,10 +175,12 @@ func (s *RopeScaling) check(rotated int) error {
 		demand(s.AttentionFactor >= 0, "attention_factor is %v; expected a positive number", s.AttentionFactor)
 		demand(s.OriginalMaxPositions > 0, "original_max_position_embeddings is %d; expected a positive number", s.OriginalMaxPositions)
 	case "longrope":
-		for key, factors := range map[string][]float64{"short_factor": s.ShortFactors, "long_factor": s.LongFactors} {
+		demandFactors := func(key string, factors []float64) {
 			demand(len(factors) == rotated/2, "%s has %d numbers; expected %d, one for each rotated pair", key, len(factors), rotated/2)
 			demand(!slices.ContainsFunc(factors, func(f float64) bool { return !(f > 0) }), "%s has numbers of 0 or less", key)
 		}
+		demandFactors("short_factor", s.ShortFactors)
+		demandFactors("long_factor", s.LongFactors)
 		demand(s.AttentionFactor >= 0, "attention_factor is %v; expected a positive number", s.AttentionFactor)
 		demand(s.OriginalMaxPositions > 1, "original_max_position_embeddings is %d; expected a number above 1", s.OriginalMaxPositions)
 	default:

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,17 +12,24 @@ import (
 	"github.com/trinity-go/trinity/engine"
 )
 
-func adapterOptions() Options {
-	opts := tiny("qwen2")
-	opts.LoRA = &engine.LoRASpec{Path: "testdata/qwen2"}
+func adapterOptions() Options { return adapterOf("qwen2") }
+
+// adapterOf is a recorded model with its recorded adapter.
+func adapterOf(name string) Options {
+	opts := tiny(name)
+	opts.LoRA = &engine.LoRASpec{Path: filepath.Join("testdata", name)}
 	return opts
 }
 
 func TestAdapterGradientsEqualAutograd(t *testing.T) {
-	var want reference
-	readJSON(t, "testdata/qwen2/reference_lora.json.gz", &want)
-	tensor := tensorFile(t, "testdata/qwen2/gradients_lora.safetensors")
-	compareGradients(t, open(t, adapterOptions()), want, func(name string) []float32 { return tensor(strings.TrimSuffix(name, ".weight")) })
+	for _, name := range []string{"qwen2", "phi3"} { // phi3: q, k and v are one matrix, as are gate and up
+		t.Run(name, func(t *testing.T) {
+			var want reference
+			readJSON(t, filepath.Join("testdata", name, "reference_lora.json.gz"), &want)
+			tensor := tensorFile(t, filepath.Join("testdata", name, "gradients_lora.safetensors"))
+			compareGradients(t, open(t, adapterOf(name)), want, func(name string) []float32 { return tensor(strings.TrimSuffix(name, ".weight")) })
+		})
+	}
 }
 
 func TestAdaptersOnSomeModules(t *testing.T) {
