@@ -22,6 +22,7 @@ type family struct {
 	maxPositions      int  // default
 	tied              bool // default of tie_word_embeddings
 	experts           bool
+	foreign           bool // the embedded engine does not compute it
 	gguf              ggufForm
 }
 

@@ -74,7 +74,10 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	m := &metadata{file: file}
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, name, err := ggufFamily(architecture)
-	if err == nil && fam.experts {
+	switch {
+	case err == nil && fam.foreign:
+		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
+	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
 	}
 	if err != nil {

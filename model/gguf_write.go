@@ -95,6 +95,8 @@ func (c *Config) checkGGUF() error {
 		return fmt.Errorf("llama.cpp has no %s models with "+format, append([]any{c.Architecture}, args...)...)
 	}
 	switch s := c.RopeScaling; {
+	case c.Foreign != nil:
+		return fmt.Errorf("%s: only models that the embedded engine computes are written as GGUF files", c.Foreign.Why)
 	case c.Head != CausalLM:
 		return refuse("a classification head")
 	case c.Mixture != nil:
