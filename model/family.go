@@ -19,8 +19,10 @@ type family struct {
 	headDim           int // default; 0 means HiddenSize/NumHeads
 	slidingWindow     int // default if the key is missing
 	slidingEverywhere bool
-	maxPositions      int  // default
-	tied              bool // default of tie_word_embeddings
+	maxPositions      int     // default
+	tied              bool    // default of tie_word_embeddings
+	ropeTheta         float64 // default; 0 means 10000
+	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
 	experts           bool
 	foreign           bool // the embedded engine does not compute it
 	gguf              ggufForm
