@@ -22,6 +22,7 @@ type Config struct {
 	RMSNormEps  float64
 	RopeTheta   float64
 	RopeScaling *RopeScaling // nil for plain RoPE
+	NoRope      []bool       // [NumLayers] which layers have no RoPE; nil if all have it
 
 	Head      Head
 	NumLabels int  // outputs of a classification head
@@ -41,6 +42,8 @@ type Config struct {
 	BOS []int32 // beginning-of-sequence tokens; may be empty
 	EOS []int32 // every token that ends a reply: first those of generation_config.json, then those of config.json
 	PAD []int32 // padding tokens; may be empty
+
+	Foreign *Foreign // what only other engines compute; nil if the embedded engine computes the model
 
 	InitializerRange float64        // standard deviation of the "hf" random initialisation
 	Raw              map[string]any // config.json as read (numbers are json.Number); nil if the config has another source
@@ -81,46 +84,62 @@ const (
 	maxLayers    = 1 << 12
 )
 
-// check returns one error that lists every impossible value.
-func (c *Config) check() error {
-	var errs []error
-	demand := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+// Rotates reports whether a layer has RoPE.
+func (c *Config) Rotates(layer int) bool { return c.NoRope == nil || !c.NoRope[layer] }
+
+// demands collects what a config violates.
+type demands []error
+
+func (d *demands) add(ok bool, format string, args ...any) {
+	if !ok {
+		*d = append(*d, fmt.Errorf(format, args...))
 	}
+}
+
+// check returns one error that lists every impossible value. Of a foreign model it checks what any engine reads.
+func (c *Config) check() error {
+	var d demands
 	for _, s := range []struct {
 		key   string
 		value int
 		max   int
 	}{
-		{"hidden_size", c.HiddenSize, maxDimension}, {"intermediate_size", c.IntermediateSize, maxDimension},
-		{"num_hidden_layers", c.NumLayers, maxLayers}, {"num_attention_heads", c.NumHeads, 1 << 16},
-		{"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
+		{"hidden_size", c.HiddenSize, maxDimension}, {"num_hidden_layers", c.NumLayers, maxLayers},
+		{"num_attention_heads", c.NumHeads, 1 << 16}, {"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
 		{"vocab_size", c.VocabSize, maxDimension}, {"max_position_embeddings", c.MaxPositions, 1 << 30},
 	} {
-		demand(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
+		d.add(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
 	}
-	if c.NumKVHeads > 0 {
-		demand(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
-	}
-	demand(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
+	d.add(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
 		"the head has %d labels (id2label, num_labels); expected 1 to %d", c.NumLabels, maxLabels)
-	demand(c.rotated()%2 == 0 && c.rotated() >= 0 && c.rotated() <= c.HeadDim,
+	d.add(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
+	if c.Foreign == nil {
+		c.checkComputed(&d)
+	}
+	return together(d)
+}
+
+// checkComputed checks what the embedded engine computes with.
+func (c *Config) checkComputed(d *demands) {
+	d.add(c.IntermediateSize > 0 && c.IntermediateSize <= maxDimension,
+		"intermediate_size is %d; expected 1 to %d", c.IntermediateSize, maxDimension)
+	if c.NumKVHeads > 0 {
+		d.add(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
+	}
+	d.add(c.rotated()%2 == 0 && c.rotated() >= 0 && c.rotated() <= c.HeadDim,
 		"RoPE rotates %d of the head's %d dimensions (head_dim, partial_rotary_factor); expected an even number of them", c.rotated(), c.HeadDim)
-	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
-	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
-	demand(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
-	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
-	demand(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
+	d.add(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
+	d.add(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
+	d.add(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
+	d.add(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
 		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
+	d.add(c.NoRope == nil || len(c.NoRope) == c.NumLayers, "no_rope_layers has %d entries; expected %d", len(c.NoRope), c.NumLayers)
 	if c.RopeScaling != nil {
-		errs = append(errs, c.RopeScaling.check(c.rotated()))
+		*d = append(*d, c.RopeScaling.check(c.rotated()))
 	}
 	if c.Mixture != nil {
-		errs = append(errs, c.Mixture.check(c.NumLayers))
+		*d = append(*d, c.Mixture.check(c.NumLayers))
 	}
-	return together(errs)
 }
 
 // Differs returns the first setting of other that makes it compute differently from c, such as
@@ -129,7 +148,7 @@ func (c *Config) Differs(other *Config) string {
 	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
 	for i := range mine.NumField() {
 		switch name := mine.Type().Field(i).Name; name {
-		case "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration":
+		case "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration", "Foreign":
 		default:
 			if a, b := mine.Field(i).Interface(), theirs.Field(i).Interface(); !reflect.DeepEqual(a, b) {
 				return fmt.Sprintf("%s is %v, not %v", name, b, a)

@@ -1,9 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // ropeKeys are the keys that a rope_scaling or rope_parameters object may have.
@@ -14,12 +14,14 @@ var ropeKeys = []string{
 	"finetuned", // a remark that some yarn checkpoints carry
 }
 
+// ropeKinds are the scalings that the embedded engine computes.
+var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn", "longrope"}
+
 // rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
 func (r *configReader) rope() {
 	c := r.c
-	const defaultTheta = 10000
-	c.RopeTheta = r.number("rope_theta", defaultTheta)
-	r.rotary(&r.object, 1)
+	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
+	r.rotary(&r.object)
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
 		if value == nil {
@@ -44,10 +46,10 @@ func (r *configReader) rope() {
 func (r *configReader) scaling(o *object) *RopeScaling {
 	for _, key := range slices.Sorted(maps.Keys(o.raw)) {
 		if !slices.Contains(ropeKeys, key) {
-			o.fail("%s is not supported; known keys are %s", key, strings.Join(ropeKeys, ", "))
+			r.lacks("%s%s", o.path, key)
 		}
 	}
-	r.rotary(o, r.number("partial_rotary_factor", 1))
+	r.rotary(o)
 	kind := o.text("rope_type", o.text("type", "default"))
 	if r.longRope && (kind == "su" || kind == "yarn") {
 		kind = "longrope"
@@ -57,6 +59,10 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		return nil
 	case r.longRope && kind != "longrope":
 		o.fail("type %q is unknown for %s; known are default, longrope", kind, r.c.Architecture)
+	}
+	if !slices.Contains(ropeKinds, kind) {
+		r.lacks("%srope_type %q", o.path, kind)
+		return nil
 	}
 	s := &RopeScaling{Type: kind, Factor: o.number("factor", 0)}
 	switch kind {
@@ -80,14 +86,59 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 }
 
 // rotary reads which part of each head RoPE rotates.
-func (r *configReader) rotary(o *object, missing float64) {
-	switch part := o.number("partial_rotary_factor", missing); {
+func (r *configReader) rotary(o *object) {
+	switch part := o.number("partial_rotary_factor", 1); {
+	case o.raw["partial_rotary_factor"] == nil:
 	case part == 1:
+		r.c.RotaryDim = 0
 	case !r.partialRotary:
-		o.fail("partial_rotary_factor is %v; only 1 is supported", part)
+		r.lacks("%spartial_rotary_factor %v", o.path, part)
 	case !(part > 0 && part < 1):
 		o.fail("partial_rotary_factor is %v; expected a number above 0, and 1 at most", part)
 	default:
 		r.c.RotaryDim = int(float64(r.c.HeadDim) * part)
 	}
+}
+
+// noRope reads which layers have no RoPE: those with a 0 in no_rope_layers, else each
+// no_rope_layer_interval-th.
+func (r *configReader) noRope() {
+	c := r.c
+	if r.noRopeEvery == 0 {
+		return
+	}
+	if r.flag("use_sliding_window", false) && r.raw["sliding_window"] != nil {
+		r.lacks("use_sliding_window of a %s", c.Architecture)
+	}
+	every := r.integer("no_rope_layer_interval", r.noRopeEvery)
+	given := r.layerNumbers("no_rope_layers")
+	switch {
+	case c.NumLayers < 1 || c.NumLayers > maxLayers:
+	case given == nil && every < 1:
+		r.fail("no_rope_layer_interval is %d; expected a positive number", every)
+	case given == nil:
+		c.NoRope = withoutRope(c.NumLayers, every)
+	case len(given) < c.NumLayers:
+		r.fail("no_rope_layers has %d entries; expected %d", len(given), c.NumLayers)
+	default:
+		layers := make([]bool, c.NumLayers)
+		for i := range layers {
+			layers[i] = given[i] == 0
+		}
+		if slices.Contains(layers, true) {
+			c.NoRope = layers
+		}
+	}
+}
+
+// withoutRope returns the layers of which each every-th has no RoPE; nil if all have it.
+func withoutRope(layers, every int) []bool {
+	if every == 0 || layers < every {
+		return nil
+	}
+	without := make([]bool, layers)
+	for i := range without {
+		without[i] = (i+1)%every == 0
+	}
+	return without
 }

@@ -24,8 +24,11 @@ type family struct {
 	maxPositions      int     // default
 	normEps           float64 // default; 0 means 1e-6
 	tied              bool    // default of tie_word_embeddings
+	ropeTheta         float64 // default; 0 means 10000
+	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
 	experts           bool
 	projections       projectionNames // the usual ones if empty
+	foreign           bool            // the embedded engine does not compute it
 	gguf              ggufForm
 }
 

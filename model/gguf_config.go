@@ -82,7 +82,10 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	m := &metadata{file: file}
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, name, err := ggufFamily(architecture)
-	if err == nil && fam.experts {
+	switch {
+	case err == nil && fam.foreign:
+		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
+	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
 	}
 	if err != nil {
@@ -100,6 +103,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 		m.errs = append(m.errs, c.check())
 	}
 	if len(m.errs) == 1 && m.errs[0] == nil {
+		c.NoRope = withoutRope(c.NumLayers, fam.noRopeEvery)
 		m.errs = append(m.errs, m.ropeFactors(c))
 	}
 	if vocabulary != nil {

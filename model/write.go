@@ -138,6 +138,13 @@ func (c *Config) synthesised() map[string]any {
 	if fam.longRope && c.RopeScaling != nil { // transformers reads it here alone
 		raw["original_max_position_embeddings"] = c.RopeScaling.OriginalMaxPositions
 	}
+	if fam.noRopeEvery > 0 {
+		layers := make([]int, c.NumLayers)
+		for i := range layers {
+			layers[i] = map[bool]int{true: 1}[c.Rotates(i)]
+		}
+		raw["no_rope_layers"], raw["no_rope_layer_interval"] = layers, fam.noRopeEvery
+	}
 	if fam.experts {
 		maps.Copy(raw, c.mixtureJSON())
 	}

@@ -56,7 +56,9 @@ func (b *backbone) activate(index int, l *layer, a *activations, p *packing) {
 	if c.QKNorm {
 		b.normHeads(l, a, qkv)
 	}
-	b.rotate(qkv, p, false)
+	if c.Rotates(index) {
+		b.rotate(qkv, p, false)
+	}
 	b.attend(index, a, qkv, p)
 	l.output.apply(b.pool, b.work.low, mid, a.attention.RowRange(0, rows))
 	kernel.AddRows(b.pool, mid, in)

@@ -3,7 +3,7 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig, Phi3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -19,12 +19,13 @@ models = {
                                 norm_topk_prob=True, experts_implementation="eager", **rope(rope_type="default")),
     "qwen3_moe_sums": Qwen3MoeConfig(**base, head_dim=8, tie_word_embeddings=True, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=12,
                                      norm_topk_prob=False, router_aux_loss_coef=0.3, experts_implementation="eager", **rope(rope_type="default")),
+    "smollm3": SmolLM3Config(**{**base, "num_hidden_layers": 3}, no_rope_layer_interval=2, tie_word_embeddings=True, **rope(rope_type="default")),
     "phi3": Phi3Config(**{**base, "max_position_embeddings": 1024}, original_max_position_embeddings=256, tie_word_embeddings=True,
                        **rope(rope_type="longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.5, 2.5], long_factor=[1.0, 4.0, 16.0])),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
-adapted = ["qwen2", "phi3"]  # models that are recorded with an adapter, too
-stepped = ["phi3"]  # models whose optimizer steps are recorded, too
+adapted = ["qwen2", "smollm3", "phi3"]  # models that are recorded with an adapter, too
+stepped = ["smollm3", "phi3"]  # models whose optimizer steps are recorded, too
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
     "dynamic": dict(rope_type="dynamic", factor=2.0),
@@ -103,7 +104,11 @@ def steps(m, seqs):  # what three steps of AdamW move by, on the mean of -log p
         losses(m, seqs)[0].backward()
         torch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)
         opt.step()
-    return {k: p.contiguous() for name, v in m.named_parameters() for k, p in apart(name, v.detach() - before[name])}
+    moved = {k: p.contiguous() for name, v in m.named_parameters() for k, p in apart(name, v.detach() - before[name])}
+    with torch.no_grad():
+        for name, v in m.named_parameters():
+            v.copy_(before[name])
+    return moved
 
 class LoRA(torch.nn.Module):  # Hu et al. 2021: W·x + (alpha/rank)·B·A·x
     def __init__(self, base, rank, alpha, g):
@@ -184,8 +189,6 @@ def main():
         if name in stepped:
             save_file(steps(m, seqs), os.path.join(d, "steps.safetensors"))
         if name in adapted:
-            m = AutoModelForCausalLM.from_config(cfg, attn_implementation="eager")
-            initialise(m, 11)  # without the steps
             targets = add_lora(m, 4, 8)
             save_file({"base_model.model." + k.replace(".base.", "."): v.detach().half().contiguous() for k, v in m.named_parameters() if "lora_" in k
                        for k in [k + ".weight"]}, os.path.join(d, "adapter_model.safetensors"), metadata={"format": "pt"})

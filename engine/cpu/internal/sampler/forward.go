@@ -143,8 +143,10 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 		m.normHeads(qkv.ColRange(0, q), w.qNorm)
 		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
 	}
-	kernel.ScaleRows(m.pool, qkv.ColRange(0, q), m.weights.query, b.positions)
-	kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, m.weights.cos, m.weights.sin, b.positions)
+	if cfg.Rotates(layer) {
+		kernel.ScaleRows(m.pool, qkv.ColRange(0, q), m.weights.query, b.positions)
+		kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, m.weights.cos, m.weights.sin, b.positions)
+	}
 	m.mark("rest")
 	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
 	m.mark("store")
