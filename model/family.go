@@ -20,6 +20,7 @@ type family struct {
 	slidingWindow     int // default if the key is missing
 	slidingEverywhere bool
 	partialRotary     bool    // config.json may have partial_rotary_factor
+	queryScale        bool    // rope_parameters have llama_4_scaling_beta
 	longRope          bool    // RoPE is plain or longrope, which older files call su or yarn
 	maxPositions      int     // default
 	normEps           float64 // default; 0 means 1e-6
@@ -43,6 +44,7 @@ type ggufForm struct {
 	biases      bool   // it reads biases after the attention and in the MLP
 	squareHeads bool   // NumHeads·HeadDim must be HiddenSize
 	longFactors bool   // it reads the factors of longrope
+	queryScale  bool   // it reads the factor on queries and all of yarn's fields
 	window      bool   // files have the sliding window, which llama.cpp does not apply
 
 	tensors map[string]string // names that differ from layerNames

@@ -113,7 +113,9 @@ func (c *Config) checkGGUF() error {
 		return nil
 	case s.Type == "llama3" && form.divisors, s.Type == "longrope" && form.longFactors:
 		return nil
-	case s.Type == "yarn" && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
+	case s.Type == "yarn" && form.queryScale && s.AttentionFactor == 0 && s.MScale == s.MScaleAllDim && s.MScale > 0 && !s.KeepFraction:
+		return nil
+	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
 		!s.KeepFraction:
 		return nil
 	}
@@ -149,6 +151,12 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 		add("rope.scaling.factor", float32(s.Factor))
 		if s.Type == "yarn" {
 			add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
+		}
+		if families[c.Architecture].gguf.queryScale {
+			add("rope.scaling.yarn_beta_fast", float32(s.BetaFast))
+			add("rope.scaling.yarn_beta_slow", float32(s.BetaSlow))
+			add("rope.scaling.yarn_log_multiplier", float32(s.MScaleAllDim))
+			add("attention.temperature_scale", float32(s.QueryBeta))
 		}
 	}
 	add("vocab_size", uint32(c.VocabSize))

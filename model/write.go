@@ -188,6 +188,9 @@ func (s *RopeScaling) json() map[string]any {
 				raw[key] = value
 			}
 		}
+		if s.QueryBeta != 0 {
+			raw["llama_4_scaling_beta"] = s.QueryBeta
+		}
 	}
 	return raw
 }

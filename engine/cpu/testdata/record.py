@@ -3,7 +3,7 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, Ministral3Config, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -22,10 +22,13 @@ models = {
     "smollm3": SmolLM3Config(**{**base, "num_hidden_layers": 3}, no_rope_layer_interval=2, tie_word_embeddings=True, **rope(rope_type="default")),
     "phi3": Phi3Config(**{**base, "max_position_embeddings": 1024}, original_max_position_embeddings=256, tie_word_embeddings=True,
                        **rope(rope_type="longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.5, 2.5], long_factor=[1.0, 4.0, 16.0])),
+    "ministral3": Ministral3Config(**base, head_dim=16, tie_word_embeddings=False,
+                                   **rope(rope_type="yarn", factor=8.0, original_max_position_embeddings=8, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                                          mscale_all_dim=1.0, llama_4_scaling_beta=0.5)),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
 adapted = ["qwen2", "smollm3", "phi3"]  # models that are recorded with an adapter, too
-stepped = ["smollm3", "phi3"]  # models whose optimizer steps are recorded, too
+stepped = ["smollm3", "phi3", "ministral3"]  # models whose optimizer steps are recorded, too
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
     "dynamic": dict(rope_type="dynamic", factor=2.0),
