@@ -61,8 +61,8 @@ func (b *backbone) backMLP(l, grad *layer, a *activations, dNormed, dy, normed k
 	gateUp := a.gateUp.RowRange(0, rows)
 	gate, up := gateUp.ColRange(0, n), gateUp.ColRange(n, 2*n)
 	hidden, dHidden := w.hidden.RowRange(0, rows), w.dHidden.RowRange(0, rows)
-	kernel.SwiGLU(b.pool, hidden, gate, up)
+	kernel.SiLU.Forward(b.pool, hidden, gate, up)
 	l.down.backward(b.pool, w.low, &grad.down, dHidden, dy, hidden)
-	kernel.SwiGLUBackward(b.pool, gate, up, dHidden, gate, up)
+	kernel.SiLU.Backward(b.pool, gate, up, dHidden, gate, up)
 	l.gateUp.backward(b.pool, w.low, &grad.gateUp, dNormed, gateUp, normed)
 }

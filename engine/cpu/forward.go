@@ -81,6 +81,6 @@ func (b *backbone) applyMLP(l *layer, a *activations, out kernel.Matrix) {
 		return
 	}
 	gateUp, hidden, n := a.gateUp.RowRange(0, out.Rows), b.work.hidden.RowRange(0, out.Rows), b.cfg.IntermediateSize
-	kernel.SwiGLU(b.pool, hidden, gateUp.ColRange(0, n), gateUp.ColRange(n, 2*n))
+	kernel.SiLU.Forward(b.pool, hidden, gateUp.ColRange(0, n), gateUp.ColRange(n, 2*n))
 	l.down.apply(b.pool, b.work.low, out, hidden)
 }

@@ -192,7 +192,7 @@ func (m *network) dense(layer int, b *batch, x kernel.Matrix) {
 	m.adapt(b.adapted, gateUp, x, func(u *updates) *update { return &u.layers[layer].gateUp })
 	m.mark("gate_up")
 	gate := gateUp.ColRange(0, n)
-	kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
+	kernel.SiLU.Forward(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
 	m.mark("rest")
 	m.linear(x, gate, w.down)
 	m.adapt(b.adapted, x, gate, func(u *updates) *update { return &u.layers[layer].down })
