@@ -33,12 +33,13 @@ type Config struct {
 	AttentionBias       bool // q, k and v projections have biases
 	AttentionOutputBias bool // the attention's output projection has a bias
 	MLPBias             bool // gate, up and down projections have biases
-	QKNorm              bool // RMSNorm over each head of q and k, before RoPE
 
 	Mixture *Mixture // describes the layers with experts; nil if there are none
 
 	SlidingWindow int    // tokens, itself included, that a token attends to in SlidingLayers; 0 for no window
 	SlidingLayers []bool // [NumLayers] which layers use the window; nil if SlidingWindow is 0
+
+	variation
 
 	BOS []int32 // beginning-of-sequence tokens; may be empty
 	EOS []int32 // every token that ends a reply: first those of generation_config.json, then those of config.json
@@ -47,6 +48,13 @@ type Config struct {
 	InitializerRange float64        // standard deviation of the "hf" random initialisation
 	Raw              map[string]any // config.json as read (numbers are json.Number); nil if the config has another source
 	RawGeneration    map[string]any // generation_config.json as read; nil if absent
+}
+
+// variation is what some families compute otherwise than Llama, whose variation is the zero value.
+type variation struct {
+	QKNorm         bool    // RMSNorm over each head of q and k, before RoPE
+	EmbeddingScale float64 // multiplies the embeddings of tokens, but not a tied head; 0 for none
+	AttentionScale float64 // of the scores; 0 means 1/√HeadDim
 }
 
 // RopeScaling changes the frequencies of RoPE for longer contexts; see Config.InverseFrequencies.
@@ -141,6 +149,8 @@ func (c *Config) check() error {
 		"the head has %d labels (id2label, num_labels); expected 1 to %d", c.NumLabels, maxLabels)
 	demand(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
 	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
+	demand(c.EmbeddingScale >= 0 && c.EmbeddingScale < 1e9, "the embeddings' factor is %v; expected a positive number", c.EmbeddingScale)
+	demand(c.AttentionScale >= 0 && c.AttentionScale < 1e9, "the attention scores' factor is %v; expected a positive number", c.AttentionScale)
 	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
 	demand(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
 	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
@@ -159,12 +169,12 @@ func (c *Config) check() error {
 // "RopeTheta is 10000, not 500000"; "" if there is none.
 func (c *Config) Differs(other *Config) string {
 	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
-	for i := range mine.NumField() {
-		switch name := mine.Type().Field(i).Name; name {
-		case "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration":
+	for _, field := range reflect.VisibleFields(mine.Type()) {
+		switch field.Name {
+		case "variation", "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration":
 		default:
-			if a, b := mine.Field(i).Interface(), theirs.Field(i).Interface(); !reflect.DeepEqual(a, b) {
-				return fmt.Sprintf("%s is %v, not %v", name, b, a)
+			if a, b := mine.FieldByIndex(field.Index).Interface(), theirs.FieldByIndex(field.Index).Interface(); !reflect.DeepEqual(a, b) {
+				return fmt.Sprintf("%s is %v, not %v", field.Name, b, a)
 			}
 		}
 	}

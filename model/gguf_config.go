@@ -81,7 +81,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 		return nil, nil, together(append(m.errs, fmt.Errorf("general.architecture: %w", err)))
 	}
 	vocabulary := m.vocabulary()
-	c := &Config{Architecture: architecture, QKNorm: fam.qkNorm, InitializerRange: 0.02}
+	c := &Config{Architecture: architecture, InitializerRange: 0.02, variation: variation{QKNorm: fam.qkNorm}}
 	if n := m.integer("split.count", 1); n > 1 {
 		m.fail("the model is split into %d files; merge them into one first", n)
 	}

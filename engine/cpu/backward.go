@@ -20,6 +20,7 @@ func (b *backbone) backward(ctx context.Context, m, grad *network, p *packing) e
 		b.backwardLayer(i, &m.layers[i], &grad.layers[i], &b.work.layers[i], p, dx)
 	}
 	if grad.embedding.Rows > 0 {
+		b.scaleEmbeddings(dx)
 		scatterAdd(b.pool, grad.embedding, dx, p.tokens)
 	}
 	return nil

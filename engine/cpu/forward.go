@@ -16,6 +16,7 @@ func (b *backbone) forward(ctx context.Context, m *network, p *packing, train bo
 	}
 	x := w.layers[0].in.RowRange(0, rows)
 	gather(b.pool, x, m.embedding, p.tokens)
+	b.scaleEmbeddings(x)
 	for i := range m.layers {
 		if err := ctx.Err(); err != nil {
 			return kernel.Matrix{}, err
@@ -37,6 +38,13 @@ func (b *backbone) forward(ctx context.Context, m *network, p *packing, train bo
 		x = out.RowRange(0, rows)
 	}
 	return x, nil
+}
+
+// scaleEmbeddings multiplies embeddings, or their gradient, by the model's factor.
+func (b *backbone) scaleEmbeddings(x kernel.Matrix) {
+	if s := b.cfg.EmbeddingScale; s != 0 {
+		scaleRows(b.pool, x, float32(s))
+	}
 }
 
 // forwardLayer computes out = mid + MLP(norm(mid)) with mid = in + attention(norm(in)).

@@ -1,8 +1,6 @@
 package sampler
 
 import (
-	"math"
-
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -78,7 +76,7 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 		return nil, err
 	}
 	m := &network{cfg: cfg, pool: opts.Pool, weights: w}
-	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
+	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(cfg.AttentionScale)}
 	t := taker{Taker: kernel.Taker{Arena: arena}}
 	for range cfg.NumLayers {
 		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens), cached(opts.Storage))
@@ -112,7 +110,12 @@ func (m *network) forward(b *batch) {
 	}
 	b.adapted = stretches(b.adapted, b.adapters)
 	x := m.act.x.RowRange(0, rows)
-	m.pool.Run(rows, func(i int) { m.weights.embed(x.Row(i), int(b.tokens[i])) })
+	m.pool.Run(rows, func(i int) {
+		m.weights.embed(x.Row(i), int(b.tokens[i]))
+		if s := m.cfg.EmbeddingScale; s != 0 {
+			kernel.Scale(x.Row(i), x.Row(i), float32(s))
+		}
+	})
 	m.reading.Plan(m.shape, m.pool, b.sees)
 	for layer := range m.weights.layers {
 		m.attention(layer, b, x)
