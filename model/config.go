@@ -2,15 +2,12 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 )
 
 // Config describes a model's architecture and special tokens.
 type Config struct {
-	Architecture string // "llama", "mistral", "qwen2", "qwen3" or "qwen3_moe"
+	Architecture string // model_type of config.json; Families lists them
 
 	HiddenSize       int
 	IntermediateSize int // inner width of the MLP in layers without experts
@@ -44,6 +41,8 @@ type Config struct {
 	BOS []int32 // beginning-of-sequence tokens; may be empty
 	EOS []int32 // every token that ends a reply: first those of generation_config.json, then those of config.json
 	PAD []int32 // padding tokens; may be empty
+
+	Foreign *Foreign // what only other engines compute; nil if the embedded engine computes the model
 
 	InitializerRange float64        // standard deviation of the "hf" random initialisation
 	Raw              map[string]any // config.json as read (numbers are json.Number); nil if the config has another source
@@ -81,88 +80,65 @@ func (c *Config) Window(layer int) int {
 	return 0
 }
 
-// family holds the differences between one architecture and the others.
-type family struct {
-	class             string // of transformers, for config.json
-	attentionBias     bool   // q, k, v biases unless attention_bias says otherwise
-	hasAttentionBias  bool   // config.json may have attention_bias, for all four projections
-	hasMLPBias        bool   // config.json may have mlp_bias
-	qkNorm            bool
-	headDim           int // default; 0 means HiddenSize/NumHeads
-	slidingWindow     int // default if the key is missing
-	slidingEverywhere bool
-	maxPositions      int // default
-	experts           bool
-}
-
-var families = map[string]family{
-	"llama":   {class: "LlamaForCausalLM", hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048},
-	"mistral": {class: "MistralForCausalLM", slidingWindow: 4096, slidingEverywhere: true, maxPositions: 131072},
-	"qwen2":   {class: "Qwen2ForCausalLM", attentionBias: true, slidingWindow: 4096, maxPositions: 32768},
-	"qwen3": {
-		class: "Qwen3ForCausalLM", hasAttentionBias: true, qkNorm: true, headDim: 128, slidingWindow: 4096, maxPositions: 32768,
-	},
-	"qwen3_moe": {class: "Qwen3MoeForCausalLM", hasAttentionBias: true, qkNorm: true, maxPositions: 32768, experts: true},
-}
-
-// architectures lists the values of Config.Architecture.
-func architectures() []string { return slices.Sorted(maps.Keys(families)) }
-
-func familyOf(architecture string) (family, error) {
-	f, ok := families[architecture]
-	if !ok {
-		return f, fmt.Errorf("architecture %.100q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
-	}
-	return f, nil
-}
-
 // Limits on sizes, far above any model's. They keep the product of two sizes within 63 bits.
 const (
 	maxDimension = 1 << 24
 	maxLayers    = 1 << 12
 )
 
-// check returns one error that lists every impossible value.
-func (c *Config) check() error {
-	var errs []error
-	demand := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+// demands collects what a config violates.
+type demands []error
+
+func (d *demands) add(ok bool, format string, args ...any) {
+	if !ok {
+		*d = append(*d, fmt.Errorf(format, args...))
 	}
+}
+
+// check returns one error that lists every impossible value. Of a foreign model it checks what any engine reads.
+func (c *Config) check() error {
+	var d demands
 	for _, s := range []struct {
 		key   string
 		value int
 		max   int
 	}{
-		{"hidden_size", c.HiddenSize, maxDimension}, {"intermediate_size", c.IntermediateSize, maxDimension},
-		{"num_hidden_layers", c.NumLayers, maxLayers}, {"num_attention_heads", c.NumHeads, 1 << 16},
-		{"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
+		{"hidden_size", c.HiddenSize, maxDimension}, {"num_hidden_layers", c.NumLayers, maxLayers},
+		{"num_attention_heads", c.NumHeads, 1 << 16}, {"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
 		{"vocab_size", c.VocabSize, maxDimension}, {"max_position_embeddings", c.MaxPositions, 1 << 30},
 	} {
-		demand(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
+		d.add(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
 	}
-	if c.NumKVHeads > 0 {
-		demand(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
-	}
-	demand(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
+	d.add(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
 		"the head has %d labels (id2label, num_labels); expected 1 to %d", c.NumLabels, maxLabels)
-	demand(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
-	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
-	demand(c.EmbeddingScale >= 0 && c.EmbeddingScale < 1e9, "the embeddings' factor is %v; expected a positive number", c.EmbeddingScale)
-	demand(c.AttentionScale >= 0 && c.AttentionScale < 1e9, "the attention scores' factor is %v; expected a positive number", c.AttentionScale)
-	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
-	demand(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
-	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
-	demand(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
+	d.add(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
+	if c.Foreign == nil {
+		c.checkComputed(&d)
+	}
+	return together(d)
+}
+
+// checkComputed checks what the embedded engine computes with.
+func (c *Config) checkComputed(d *demands) {
+	d.add(c.IntermediateSize > 0 && c.IntermediateSize <= maxDimension,
+		"intermediate_size is %d; expected 1 to %d", c.IntermediateSize, maxDimension)
+	if c.NumKVHeads > 0 {
+		d.add(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
+	}
+	d.add(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
+	d.add(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
+	d.add(c.EmbeddingScale >= 0 && c.EmbeddingScale < 1e9, "the embeddings' factor is %v; expected a positive number", c.EmbeddingScale)
+	d.add(c.AttentionScale >= 0 && c.AttentionScale < 1e9, "the attention scores' factor is %v; expected a positive number", c.AttentionScale)
+	d.add(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
+	d.add(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
+	d.add(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
 		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
 	if c.RopeScaling != nil {
-		errs = append(errs, c.RopeScaling.check(c.HeadDim))
+		*d = append(*d, c.RopeScaling.check(c.HeadDim))
 	}
 	if c.Mixture != nil {
-		errs = append(errs, c.Mixture.check(c.NumLayers))
+		*d = append(*d, c.Mixture.check(c.NumLayers))
 	}
-	return together(errs)
 }
 
 // Differs returns the first setting of other that makes it compute differently from c, such as
@@ -171,7 +147,7 @@ func (c *Config) Differs(other *Config) string {
 	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
 	for _, field := range reflect.VisibleFields(mine.Type()) {
 		switch field.Name {
-		case "variation", "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration":
+		case "variation", "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration", "Foreign":
 		default:
 			if a, b := mine.FieldByIndex(field.Index).Interface(), theirs.FieldByIndex(field.Index).Interface(); !reflect.DeepEqual(a, b) {
 				return fmt.Sprintf("%s is %v, not %v", field.Name, b, a)

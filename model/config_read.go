@@ -50,6 +50,9 @@ func readDirConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", path, err)
 	}
+	if err := c.readForeign(dir); err != nil {
+		return nil, fmt.Errorf("model: %s: %w", dir, err)
+	}
 	path = filepath.Join(dir, generationName)
 	text, err = readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +77,8 @@ func adapterHint(dir string) string {
 func readSmall(path string) ([]byte, error) { return durable.ReadRegular(path, maxConfigSize) }
 
 // ParseConfig reads the text of a config.json. Missing keys take transformers' defaults where those
-// are safe to assume. An unsupported option and a value of the wrong type are errors.
+// are safe to assume. An option that no engine supports and a value of the wrong type are errors;
+// Config.Foreign has what the embedded engine alone lacks.
 func ParseConfig(text []byte) (*Config, error) {
 	raw, err := decodeObject(text)
 	if err != nil {
@@ -88,14 +92,17 @@ func ParseConfig(text []byte) (*Config, error) {
 	}
 	r.sizes()
 	r.flags()
-	r.rope()
-	r.window()
-	if r.experts {
-		r.mixture()
+	if r.foreign {
+		r.lacks("model_type %q", c.Architecture)
+	} else {
+		r.computed()
 	}
 	r.head()
 	c.BOS, c.EOS, c.PAD = r.tokens("bos_token_id"), r.tokens("eos_token_id"), r.tokens("pad_token_id")
 	r.refuse()
+	if r.beyond != nil {
+		c.Foreign = &Foreign{Why: strings.Join(r.beyond, ", ")}
+	}
 	if len(r.errs) == 0 {
 		r.errs = append(r.errs, c.check())
 	}
@@ -105,8 +112,32 @@ func ParseConfig(text []byte) (*Config, error) {
 // configReader reads the keys of config.json into a Config.
 type configReader struct {
 	object
-	family
-	c *Config
+	*family
+	c      *Config
+	beyond []string // see lacks
+}
+
+// computed reads what the embedded engine computes with.
+func (r *configReader) computed() {
+	r.rope()
+	r.window()
+	if r.experts {
+		r.mixture()
+	}
+	if act := r.text("hidden_act", "silu"); act != "silu" {
+		r.lacks("hidden_act %q", act)
+	}
+	if p := r.number("partial_rotary_factor", 1); p != 1 {
+		r.lacks("partial_rotary_factor %v", p)
+	}
+	for _, key := range []string{"rope_interleaved", "use_mrope"} {
+		if r.flag(key, false) {
+			r.lacks("%s", key)
+		}
+	}
+	if !r.hasAttentionBias && !r.attentionBias && r.flag("attention_bias", false) {
+		r.fail("attention_bias is not an option of this architecture")
+	}
 }
 
 func (r *configReader) sizes() {
@@ -118,7 +149,7 @@ func (r *configReader) sizes() {
 	c.VocabSize = r.integer("vocab_size", 0)
 	c.MaxPositions = r.integer("max_position_embeddings", r.maxPositions)
 	c.NumKVHeads = r.integer("num_key_value_heads", c.NumHeads)
-	if _, given := r.raw["num_key_value_heads"]; !given && c.Architecture != "llama" {
+	if _, given := r.raw["num_key_value_heads"]; !given && !r.kvHeadsOptional {
 		r.fail("num_key_value_heads is missing")
 	}
 	headDim := r.headDim
@@ -132,7 +163,7 @@ func (r *configReader) sizes() {
 
 func (r *configReader) flags() {
 	c := r.c
-	c.TieEmbeddings = r.flag("tie_word_embeddings", false)
+	c.TieEmbeddings = r.flag("tie_word_embeddings", r.tied)
 	c.AttentionBias, c.QKNorm = r.attentionBias, r.qkNorm
 	if r.hasAttentionBias {
 		c.AttentionBias = r.flag("attention_bias", false)
@@ -188,29 +219,18 @@ func (r *configReader) layerTypes(types []any) []bool {
 	return layers
 }
 
-// refuse reports the options that change a model's outputs and that this package does not support.
+// refuse reports the options that no engine supports.
 func (r *configReader) refuse() {
-	if act := r.text("hidden_act", "silu"); act != "silu" {
-		r.fail("hidden_act is %q; expected \"silu\"", act)
-	}
 	for _, key := range []string{"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop"} {
 		if p := r.number(key, 0); p != 0 {
 			r.fail("%s is %v; only 0 is supported", key, p)
 		}
 	}
-	if p := r.number("partial_rotary_factor", 1); p != 1 {
-		r.fail("partial_rotary_factor is %v; only 1 is supported", p)
-	}
-	for _, key := range []string{"rope_interleaved", "use_mrope", "is_encoder_decoder"} {
-		if r.flag(key, false) {
-			r.fail("%s is not supported", key)
-		}
+	if r.flag("is_encoder_decoder", false) {
+		r.fail("is_encoder_decoder is not supported")
 	}
 	if r.raw["quantization_config"] != nil {
 		r.fail("quantization_config: quantised Hugging Face checkpoints are not supported; use the original checkpoint or a GGUF file")
-	}
-	if !r.hasAttentionBias && !r.attentionBias && r.flag("attention_bias", false) {
-		r.fail("attention_bias is not an option of this architecture")
 	}
 }
 

@@ -3,7 +3,6 @@ package model
 import (
 	"maps"
 	"slices"
-	"strings"
 )
 
 // ropeKeys are the keys that a rope_scaling or rope_parameters object may have.
@@ -12,6 +11,9 @@ var ropeKeys = []string{
 	"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor",
 	"finetuned", // a remark that some yarn checkpoints carry
 }
+
+// ropeKinds are the scalings that the embedded engine computes.
+var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn"}
 
 // rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
 func (r *configReader) rope() {
@@ -42,14 +44,18 @@ func (r *configReader) rope() {
 func (r *configReader) scaling(o *object) *RopeScaling {
 	for _, key := range slices.Sorted(maps.Keys(o.raw)) {
 		if !slices.Contains(ropeKeys, key) {
-			o.fail("%s is not supported; known keys are %s", key, strings.Join(ropeKeys, ", "))
+			r.lacks("%s%s", o.path, key)
 		}
 	}
 	if p := o.number("partial_rotary_factor", 1); p != 1 {
-		o.fail("partial_rotary_factor is %v; only 1 is supported", p)
+		r.lacks("%spartial_rotary_factor %v", o.path, p)
 	}
 	kind := o.text("rope_type", o.text("type", "default"))
 	if kind == "default" {
+		return nil
+	}
+	if !slices.Contains(ropeKinds, kind) {
+		r.lacks("%srope_type %q", o.path, kind)
 		return nil
 	}
 	s := &RopeScaling{Type: kind, Factor: o.number("factor", 0)}

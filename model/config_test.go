@@ -102,12 +102,9 @@ func TestSlidingWindowAppliesToItsLayers(t *testing.T) {
 
 func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 	for change, want := range map[string]string{
-		`{"model_type":"mamba"}`:                                   `architecture "mamba" is unknown; known are llama`,
+		`{"model_type":"mamba"}`:                                   `architecture "mamba" is unknown; known are `,
 		`{"model_type":7}`:                                         "model_type",
-		`{"hidden_act":"gelu"}`:                                    `hidden_act is "gelu"; expected "silu"`,
 		`{"attention_dropout":0.1}`:                                "attention_dropout is 0.1",
-		`{"partial_rotary_factor":0.5}`:                            "partial_rotary_factor is 0.5",
-		`{"rope_interleaved":true}`:                                "rope_interleaved",
 		`{"quantization_config":{"bits":4}}`:                       "quantization_config",
 		`{"architectures":[null]}`:                                 "architectures is [null]; expected one of",
 		`{"eos_token_id":[-1,4294967296]}`:                         "eos_token_id is [-1,4294967296]; expected token ids",
@@ -133,12 +130,9 @@ func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 		`{"rms_norm_eps":0}`:                                          "rms_norm_eps",
 		`{"vocab_size":1.5}`:                                          "vocab_size is 1.5; expected an integer",
 		`{"tie_word_embeddings":"yes"}`:                               "expected true or false",
-		`{"rope_scaling":{"type":"longrope","factor":2}}`:             `type "longrope" is unknown`,
 		`{"rope_scaling":{"type":"linear"}}`:                          "factor is 0",
-		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`:   "mrope is not supported",
 		`{"rope_parameters":{"rope_type":"llama3","factor":8}}`:       "low_freq_factor",
 		`{"rope_scaling":{"type":"yarn","factor":2,"beta_fast":0.1}}`: "beta_fast",
-		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:           "partial_rotary_factor",
 		`{"rope_scaling":"linear"}`:                                   "expected an object",
 		`{"model_type":"qwen2"}`:                                      "num_key_value_heads is missing",
 		`{"model_type":"mistral","attention_bias":true}`:              "attention_bias is not an option",

@@ -73,15 +73,18 @@ func optional[T any](m *metadata, key string) (T, bool) {
 func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	m := &metadata{file: file}
 	architecture, _ := optional[string](m, "general.architecture")
-	fam, err := familyOf(architecture)
-	if fam.experts || architecture == "qwen3moe" {
+	fam, name, err := ggufFamily(architecture)
+	switch {
+	case err == nil && fam.foreign:
+		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
+	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
 	}
 	if err != nil {
 		return nil, nil, together(append(m.errs, fmt.Errorf("general.architecture: %w", err)))
 	}
 	vocabulary := m.vocabulary()
-	c := &Config{Architecture: architecture, InitializerRange: 0.02, variation: variation{QKNorm: fam.qkNorm}}
+	c := &Config{Architecture: name, InitializerRange: 0.02, variation: variation{QKNorm: fam.qkNorm}}
 	if n := m.integer("split.count", 1); n > 1 {
 		m.fail("the model is split into %d files; merge them into one first", n)
 	}
@@ -108,7 +111,7 @@ func ids(id int32) []int32 {
 }
 
 func (m *metadata) sizes(c *Config, vocabulary *tokenizer.Vocabulary) {
-	prefix := c.Architecture + "."
+	prefix := c.ggufArchitecture() + "."
 	c.HiddenSize = m.integer(prefix+"embedding_length", 0)
 	c.IntermediateSize = m.integer(prefix+"feed_forward_length", 0)
 	c.NumLayers = m.integer(prefix+"block_count", 0)
@@ -127,7 +130,7 @@ func (m *metadata) sizes(c *Config, vocabulary *tokenizer.Vocabulary) {
 }
 
 func (m *metadata) heads(c *Config) {
-	prefix := c.Architecture + "."
+	prefix := c.ggufArchitecture() + "."
 	c.NumHeads = m.integer(prefix+"attention.head_count", 0)
 	c.NumKVHeads = m.integer(prefix+"attention.head_count_kv", c.NumHeads)
 	rotated := m.integer(prefix+"rope.dimension_count", 0)
@@ -144,7 +147,7 @@ func (m *metadata) heads(c *Config) {
 }
 
 func (m *metadata) scaling(c *Config) {
-	prefix := c.Architecture + ".rope.scaling."
+	prefix := c.ggufArchitecture() + ".rope.scaling."
 	kind, _ := optional[string](m, prefix+"type")
 	switch kind {
 	case "", "none":

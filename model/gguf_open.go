@@ -91,7 +91,7 @@ func fromGGUF(cfg *Config, stored gguf.Tensor) Tensor {
 
 // interleaved reports whether GGUF interleaves the rows of a tensor.
 func (c *Config) interleaved(name string) bool {
-	return c.ggufArchitecture() == "llama" && (strings.Contains(name, ".q_proj.") || strings.Contains(name, ".k_proj."))
+	return families[c.Architecture].gguf.interleaved && (strings.Contains(name, ".q_proj.") || strings.Contains(name, ".k_proj."))
 }
 
 // unpermuted restores the half-split RoPE layout: GGUF llama files interleave each head's rows so

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -84,32 +85,31 @@ func ggufMetadata(m *Model, text *tokenizer.Tokenizer, name string) ([]gguf.Pair
 
 // ggufArchitecture returns llama.cpp's name for the architecture.
 func (c *Config) ggufArchitecture() string {
-	if c.Architecture == "mistral" {
-		return "llama"
-	}
-	return c.Architecture
+	return cmp.Or(families[c.Architecture].gguf.name, c.Architecture)
 }
 
 // checkGGUF returns an error if llama.cpp would compute something else than this config says.
 func (c *Config) checkGGUF() error {
-	kind := c.ggufArchitecture()
+	form := families[c.Architecture].gguf
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("llama.cpp has no %s models with "+format, append([]any{c.Architecture}, args...)...)
 	}
 	switch s := c.RopeScaling; {
+	case c.Foreign != nil:
+		return fmt.Errorf("%s: only models that the embedded engine computes are written as GGUF files", c.Foreign.Why)
 	case c.Head != CausalLM:
 		return refuse("a classification head")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
 	case c.SlidingWindow > 0:
 		return refuse("sliding windows (sliding_window %d)", c.SlidingWindow)
-	case kind != "llama" && (c.AttentionOutputBias || c.MLPBias):
+	case !form.biases && (c.AttentionOutputBias || c.MLPBias):
 		return refuse("a bias after the attention or in the MLP (attention_bias, mlp_bias)")
-	case kind == "qwen2" && c.NumHeads*c.HeadDim != c.HiddenSize:
+	case form.squareHeads && c.NumHeads*c.HeadDim != c.HiddenSize:
 		return refuse("a head_dim other than hidden_size/num_attention_heads")
 	case s == nil || s.Type == "linear":
 		return nil
-	case s.Type == "llama3" && kind == "llama":
+	case s.Type == "llama3" && form.divisors:
 		return nil
 	case s.Type == "yarn" && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
 		!s.KeepFraction:

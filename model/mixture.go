@@ -111,7 +111,7 @@ func (r *configReader) mixture() {
 		m.AuxLoss = coefficient
 	}
 	if r.flag("use_sliding_window", false) {
-		r.fail("use_sliding_window is not supported for %s", c.Architecture)
+		r.lacks("use_sliding_window of a %s", c.Architecture)
 	}
 	step, dense := r.integer("decoder_sparse_step", 1), r.layerNumbers("mlp_only_layers")
 	if step < 1 {

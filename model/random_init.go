@@ -23,6 +23,10 @@ func RandomInit(cfg *Config, seed uint64, style string) (*Model, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
+	if cfg.Foreign != nil {
+		return nil, fmt.Errorf("model: %s: random weights are not drawn for a model that the embedded engine does not compute: "+
+			"save it by transformers first", cfg.Foreign.Why)
+	}
 	m := &Model{Config: cfg, tensors: map[string]Tensor{}}
 	for _, spec := range cfg.Tensors() {
 		m.tensors[spec.Name] = initial(cfg, spec, seed, style)

@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 const (
 	embeddingName = "model.embed_tokens.weight"
@@ -17,8 +20,12 @@ type TensorSpec struct {
 }
 
 // Tensors lists all tensors of the model in the order of a forward pass: embedding, layers, final
-// norm, and the head if it is not tied to the embedding.
+// norm, and the head if it is not tied to the embedding. Those of a foreign model are the tensors of
+// its files; if they are not here, its sizes give an estimate.
 func (c *Config) Tensors() []TensorSpec {
+	if c.Foreign != nil && c.Foreign.Tensors != nil {
+		return append(slices.Clip(c.Foreign.Tensors), c.headTensors()...)
+	}
 	specs := []TensorSpec{{embeddingName, []int{c.VocabSize, c.HiddenSize}}}
 	for layer := range c.NumLayers {
 		specs = append(specs, c.layerTensors(layer)...)
@@ -84,6 +91,9 @@ func (c *Config) linears(layer int) []linear {
 // of the attention, because PEFT applies the names of the others to experts, even in a layer with
 // one MLP.
 func (c *Config) adaptable(layer int) []linear {
+	if c.Foreign != nil {
+		return c.Foreign.linears(layer)
+	}
 	if c.Mixture != nil {
 		return c.linears(layer)[:4]
 	}

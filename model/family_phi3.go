@@ -1,0 +1,3 @@
+package model
+
+var _ = register("phi3", family{class: "Phi3ForCausalLM", kvHeadsOptional: true, maxPositions: 4096, foreign: true})
