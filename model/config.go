@@ -49,13 +49,6 @@ type Config struct {
 	RawGeneration    map[string]any // generation_config.json as read; nil if absent
 }
 
-// variation is what some families compute otherwise than Llama, whose variation is the zero value.
-type variation struct {
-	QKNorm         bool    // RMSNorm over each head of q and k, before RoPE
-	EmbeddingScale float64 // multiplies the embeddings of tokens, but not a tied head; 0 for none
-	AttentionScale float64 // of the scores; 0 means 1/√HeadDim
-}
-
 // RopeScaling changes the frequencies of RoPE for longer contexts; see Config.InverseFrequencies.
 type RopeScaling struct {
 	Type   string  // "linear", "dynamic", "llama3" or "yarn"
@@ -127,12 +120,11 @@ func (c *Config) checkComputed(d *demands) {
 	}
 	d.add(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
 	d.add(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
-	d.add(c.EmbeddingScale >= 0 && c.EmbeddingScale < 1e9, "the embeddings' factor is %v; expected a positive number", c.EmbeddingScale)
-	d.add(c.AttentionScale >= 0 && c.AttentionScale < 1e9, "the attention scores' factor is %v; expected a positive number", c.AttentionScale)
 	d.add(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
 	d.add(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
 	d.add(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
 		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
+	c.variation.check(c, d)
 	if c.RopeScaling != nil {
 		*d = append(*d, c.RopeScaling.check(c.HeadDim))
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -18,8 +19,10 @@ var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn"}
 // rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
 func (r *configReader) rope() {
 	c := r.c
-	const defaultTheta = 10000
-	c.RopeTheta = r.number("rope_theta", defaultTheta)
+	c.RopeTheta = r.number("rope_theta", cmp.Or(r.theta, 10000))
+	if r.localTheta != 0 {
+		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localTheta)
+	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
 		if value == nil {
@@ -34,11 +37,31 @@ func (r *configReader) rope() {
 			continue
 		}
 		o := &object{raw: raw, path: key + ": "}
+		if local := r.byLayerType(o); local != nil {
+			c.LocalRopeTheta = local.number("rope_theta", r.localTheta)
+			if kind := local.text("rope_type", "default"); kind != "default" {
+				r.lacks("%srope_type %q", local.path, kind)
+			}
+			r.errs = append(r.errs, local.errs...)
+		}
 		c.RopeTheta = o.number("rope_theta", c.RopeTheta)
 		c.RopeScaling = r.scaling(o)
 		r.errs = append(r.errs, o.errs...)
 		return // rope_scaling wins, as in transformers
 	}
+}
+
+// byLayerType returns what newer files say of layers with a window, and leaves in o what they say of the others. It returns nil
+// if o speaks of all layers.
+func (r *configReader) byLayerType(o *object) *object {
+	full, ok := o.raw["full_attention"].(map[string]any)
+	sliding, isObject := o.raw["sliding_attention"].(map[string]any)
+	if r.localTheta == 0 || !ok || !isObject {
+		return nil
+	}
+	local := &object{raw: sliding, path: o.path + "sliding_attention: "}
+	o.raw, o.path = full, o.path+"full_attention: "
+	return local
 }
 
 func (r *configReader) scaling(o *object) *RopeScaling {

@@ -10,19 +10,24 @@ import (
 // family holds the differences between one architecture and the others. Each is declared in a file of
 // its own, family_NAME.go, and its name stands there alone.
 type family struct {
-	class             string // of transformers, for config.json
-	kvHeadsOptional   bool   // config.json may lack num_key_value_heads: there are as many as heads
-	attentionBias     bool   // q, k, v biases unless attention_bias says otherwise
-	hasAttentionBias  bool   // config.json may have attention_bias, for all four projections
-	hasMLPBias        bool   // config.json may have mlp_bias
-	qkNorm            bool
-	headDim           int // default; 0 means HiddenSize/NumHeads
-	slidingWindow     int // default if the key is missing
+	class             string    // of transformers, for config.json
+	kvHeadsOptional   bool      // config.json may lack num_key_value_heads: there are as many as heads
+	attentionBias     bool      // q, k, v biases unless attention_bias says otherwise
+	hasAttentionBias  bool      // config.json may have attention_bias, for all four projections
+	hasMLPBias        bool      // config.json may have mlp_bias
+	variation         variation // that all models of the family have
+	headDim           int       // default; 0 means HiddenSize/NumHeads
+	slidingWindow     int       // default if the key is missing
 	slidingEverywhere bool
+	slidingPattern    int  // default: each so-many-th layer has no window; 0: layers have one only if the config says so
 	maxPositions      int  // default
 	tied              bool // default of tie_word_embeddings
 	experts           bool
-	foreign           bool // the embedded engine does not compute it
+	foreign           bool                                // the embedded engine does not compute it
+	theta, localTheta float64                             // defaults of RoPE's base; localTheta is that of layers with a window, if those have one
+	classifier        string                              // prefix of the classes with another head; "" is that of class
+	read              func(r *configReader)               // reads the keys that only the family has
+	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
 	gguf              ggufForm
 }
 
@@ -33,6 +38,18 @@ type ggufForm struct {
 	divisors    bool   // it reads the frequency divisors of llama3's scaling
 	biases      bool   // it reads biases after the attention and in the MLP
 	squareHeads bool   // NumHeads·HeadDim must be HiddenSize
+
+	pattern int                    // slidingPattern of all its models, which is not in files; 0: it has no windows
+	read    func(c *Config)        // sets what files do not say
+	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
+}
+
+// hasWindows reports whether llama.cpp gives the layers of c their windows.
+func (f *ggufForm) hasWindows(c *Config) bool {
+	if f.pattern == 0 {
+		return c.SlidingWindow == 0
+	}
+	return c.SlidingWindow > 0 && slices.Equal(c.SlidingLayers, slidingLayers(c.NumLayers, f.pattern))
 }
 
 // families has every known architecture by its model_type.

@@ -40,7 +40,7 @@ func TestGGUFNamesBecomeHuggingFaceNames(t *testing.T) {
 		"blk.0.moe.weight":     "blk.0.moe.weight",
 		"output.weight":        "lm_head.weight",
 	} {
-		if got := huggingFaceName(name); got != want {
+		if got := (&variation{}).huggingFaceName(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}

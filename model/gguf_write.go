@@ -101,8 +101,10 @@ func (c *Config) checkGGUF() error {
 		return refuse("a classification head")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
-	case c.SlidingWindow > 0:
-		return refuse("sliding windows (sliding_window %d)", c.SlidingWindow)
+	case form.refuses != nil && form.refuses(c) != "":
+		return refuse("%s", form.refuses(c))
+	case !form.hasWindows(c):
+		return refuse("sliding windows (sliding_window %d) in these layers", c.SlidingWindow)
 	case !form.biases && (c.AttentionOutputBias || c.MLPBias):
 		return refuse("a bias after the attention or in the MLP (attention_bias, mlp_bias)")
 	case form.squareHeads && c.NumHeads*c.HeadDim != c.HiddenSize:
@@ -141,6 +143,9 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 			add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
 		}
 	}
+	if c.SlidingWindow > 0 {
+		add("attention.sliding_window", uint32(c.SlidingWindow))
+	}
 	add("vocab_size", uint32(c.VocabSize))
 	return pairs
 }
@@ -162,7 +167,10 @@ func ggufEntries(m *Model, weights Source, kind ggufType) ([]gguf.Entry, error) 
 		if m.Config.interleaved(t.Name) {
 			t = NewTensor(t.Name, t.Shape, permuted(t, m.Config.HeadDim))
 		}
-		add(ggufName(t.Name), kind.of(t), t)
+		if len(t.Shape) == 1 && strings.HasSuffix(t.Name, "norm.weight") {
+			t = NewTensor(t.Name, t.Shape, shifted(t.Rows, m.Config.NormOffset))
+		}
+		add(m.Config.ggufName(t.Name), kind.of(t), t)
 	}
 	if divisors := m.ropeDivisors(); divisors != nil {
 		add(ropeFactorsName, gguf.F32, NewTensor(ropeFactorsName, []int{len(divisors)}, func(dst []float32, from, to int) error {
@@ -225,7 +233,7 @@ func permuted(t Tensor, headDim int) func(dst []float32, from, to int) error {
 }
 
 // ggufName returns the name in GGUF of a tensor of Config.Tensors.
-func ggufName(name string) string {
+func (v *variation) ggufName(name string) string {
 	for _, end := range modelNames {
 		if name == end.huggingFace {
 			return end.gguf
@@ -233,9 +241,11 @@ func ggufName(name string) string {
 	}
 	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
 	dot := strings.LastIndex(rest, ".")
-	for short, long := range layerNames {
-		if long == rest[:dot] {
-			return "blk." + layer + "." + short + rest[dot:]
+	for _, names := range []map[string]string{layerNames, v.normNames()} {
+		for short, long := range names {
+			if long == rest[:dot] {
+				return "blk." + layer + "." + short + rest[dot:]
+			}
 		}
 	}
 	panic("model: no GGUF name for " + name) // checkGGUF refuses other models

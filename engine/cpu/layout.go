@@ -124,6 +124,8 @@ var layerGroups = [][]string{
 	{"self_attn.o_proj.weight"},
 	{"self_attn.o_proj.bias"},
 	{"post_attention_layernorm.weight"},
+	{"pre_feedforward_layernorm.weight"},
+	{"post_feedforward_layernorm.weight"},
 	{"mlp.gate_proj.weight", "mlp.up_proj.weight"},
 	{"mlp.gate_proj.bias", "mlp.up_proj.bias"},
 	{"mlp.down_proj.weight"},
