@@ -21,6 +21,7 @@ type Config struct {
 	RMSNormEps  float64
 	RopeTheta   float64
 	RopeScaling *RopeScaling // nil for plain RoPE
+	NoRope      []bool       // [NumLayers] which layers have no RoPE; nil if all have it
 
 	Head      Head
 	NumLabels int  // outputs of a classification head
@@ -79,6 +80,9 @@ const (
 	maxLayers    = 1 << 12
 )
 
+// Rotates reports whether a layer has RoPE.
+func (c *Config) Rotates(layer int) bool { return c.NoRope == nil || !c.NoRope[layer] }
+
 // demands collects what a config violates.
 type demands []error
 
@@ -125,6 +129,7 @@ func (c *Config) checkComputed(d *demands) {
 	d.add(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
 		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
 	c.variation.check(c, d)
+	d.add(c.NoRope == nil || len(c.NoRope) == c.NumLayers, "no_rope_layers has %d entries; expected %d", len(c.NoRope), c.NumLayers)
 	if c.RopeScaling != nil {
 		*d = append(*d, c.RopeScaling.check(c.HeadDim))
 	}

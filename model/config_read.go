@@ -120,6 +120,7 @@ type configReader struct {
 // computed reads what the embedded engine computes with.
 func (r *configReader) computed() {
 	r.rope()
+	r.noRope()
 	r.window()
 	if r.experts {
 		r.mixture()

@@ -19,9 +19,9 @@ var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn"}
 // rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
 func (r *configReader) rope() {
 	c := r.c
-	c.RopeTheta = r.number("rope_theta", cmp.Or(r.theta, 10000))
-	if r.localTheta != 0 {
-		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localTheta)
+	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
+	if r.localRopeTheta != 0 {
+		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localRopeTheta)
 	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
@@ -38,7 +38,7 @@ func (r *configReader) rope() {
 		}
 		o := &object{raw: raw, path: key + ": "}
 		if local := r.byLayerType(o); local != nil {
-			c.LocalRopeTheta = local.number("rope_theta", r.localTheta)
+			c.LocalRopeTheta = local.number("rope_theta", r.localRopeTheta)
 			if kind := local.text("rope_type", "default"); kind != "default" {
 				r.lacks("%srope_type %q", local.path, kind)
 			}
@@ -56,7 +56,7 @@ func (r *configReader) rope() {
 func (r *configReader) byLayerType(o *object) *object {
 	full, ok := o.raw["full_attention"].(map[string]any)
 	sliding, isObject := o.raw["sliding_attention"].(map[string]any)
-	if r.localTheta == 0 || !ok || !isObject {
+	if r.localRopeTheta == 0 || !ok || !isObject {
 		return nil
 	}
 	local := &object{raw: sliding, path: o.path + "sliding_attention: "}
@@ -95,4 +95,47 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		s.KeepFraction = !o.flag("truncate", true)
 	}
 	return s
+}
+
+// noRope reads which layers have no RoPE: those with a 0 in no_rope_layers, else each
+// no_rope_layer_interval-th.
+func (r *configReader) noRope() {
+	c := r.c
+	if r.noRopeEvery == 0 {
+		return
+	}
+	if r.flag("use_sliding_window", false) && r.raw["sliding_window"] != nil {
+		r.lacks("use_sliding_window of a %s", c.Architecture)
+	}
+	every := r.integer("no_rope_layer_interval", r.noRopeEvery)
+	given := r.layerNumbers("no_rope_layers")
+	switch {
+	case c.NumLayers < 1 || c.NumLayers > maxLayers:
+	case given == nil && every < 1:
+		r.fail("no_rope_layer_interval is %d; expected a positive number", every)
+	case given == nil:
+		c.NoRope = withoutRope(c.NumLayers, every)
+	case len(given) < c.NumLayers:
+		r.fail("no_rope_layers has %d entries; expected %d", len(given), c.NumLayers)
+	default:
+		layers := make([]bool, c.NumLayers)
+		for i := range layers {
+			layers[i] = given[i] == 0
+		}
+		if slices.Contains(layers, true) {
+			c.NoRope = layers
+		}
+	}
+}
+
+// withoutRope returns the layers of which each every-th has no RoPE; nil if all have it.
+func withoutRope(layers, every int) []bool {
+	if every == 0 || layers < every {
+		return nil
+	}
+	without := make([]bool, layers)
+	for i := range without {
+		without[i] = (i+1)%every == 0
+	}
+	return without
 }

@@ -19,12 +19,14 @@ type family struct {
 	headDim           int       // default; 0 means HiddenSize/NumHeads
 	slidingWindow     int       // default if the key is missing
 	slidingEverywhere bool
-	slidingPattern    int  // default: each so-many-th layer has no window; 0: layers have one only if the config says so
-	maxPositions      int  // default
-	tied              bool // default of tie_word_embeddings
+	slidingPattern    int     // default: each so-many-th layer has no window; 0: layers have one only if the config says so
+	maxPositions      int     // default
+	tied              bool    // default of tie_word_embeddings
+	ropeTheta         float64 // default; 0 means 10000
+	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
 	experts           bool
 	foreign           bool                                // the embedded engine does not compute it
-	theta, localTheta float64                             // defaults of RoPE's base; localTheta is that of layers with a window, if those have one
+	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the classes with another head; "" is that of class
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have

@@ -96,6 +96,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 		m.errs = append(m.errs, c.check())
 	}
 	if len(m.errs) == 1 && m.errs[0] == nil {
+		c.NoRope = withoutRope(c.NumLayers, fam.noRopeEvery)
 		m.errs = append(m.errs, m.ropeFactors(c))
 	}
 	if vocabulary != nil {

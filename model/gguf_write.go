@@ -99,6 +99,8 @@ func (c *Config) checkGGUF() error {
 		return fmt.Errorf("%s: only models that the embedded engine computes are written as GGUF files", c.Foreign.Why)
 	case c.Head != CausalLM:
 		return refuse("a classification head")
+	case !slices.Equal(c.NoRope, withoutRope(c.NumLayers, families[c.Architecture].noRopeEvery)):
+		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
 	case form.refuses != nil && form.refuses(c) != "":

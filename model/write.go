@@ -132,6 +132,13 @@ func (c *Config) synthesised() map[string]any {
 	if c.RopeScaling != nil {
 		raw["rope_scaling"] = c.RopeScaling.json()
 	}
+	if fam.noRopeEvery > 0 {
+		layers := make([]int, c.NumLayers)
+		for i := range layers {
+			layers[i] = map[bool]int{true: 1}[c.Rotates(i)]
+		}
+		raw["no_rope_layers"], raw["no_rope_layer_interval"] = layers, fam.noRopeEvery
+	}
 	if fam.experts {
 		maps.Copy(raw, c.mixtureJSON())
 	}

@@ -51,7 +51,9 @@ func (b *backbone) backwardLayer(index int, l, grad *layer, a *activations, p *p
 	l.output.backward(b.pool, w.low, &grad.output, dAttention, dOutput, a.attention.RowRange(0, rows))
 	dQKV := w.dQKV.RowRange(0, rows)
 	b.backAttend(index, dQKV, dAttention, a, p)
-	b.rotate(index, dQKV, p, true)
+	if c.Rotates(index) {
+		b.rotate(index, dQKV, p, true)
+	}
 	if c.QKNorm {
 		b.backNormHeads(l, grad, a, dQKV)
 	}

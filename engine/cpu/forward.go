@@ -62,7 +62,9 @@ func (b *backbone) activate(index int, l *layer, a *activations, p *packing) {
 	if b.cfg.QKNorm {
 		b.normHeads(l, a, qkv)
 	}
-	b.rotate(index, qkv, p, false)
+	if b.cfg.Rotates(index) {
+		b.rotate(index, qkv, p, false)
+	}
 	b.attend(index, a, qkv, p)
 	output := b.beforeNorm(mid, a.output)
 	l.output.apply(b.pool, b.work.low, output, a.attention.RowRange(0, rows))

@@ -3,7 +3,7 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -19,8 +19,10 @@ models = {
                                 norm_topk_prob=True, experts_implementation="eager", **rope(rope_type="default")),
     "qwen3_moe_sums": Qwen3MoeConfig(**base, head_dim=8, tie_word_embeddings=True, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=12,
                                      norm_topk_prob=False, router_aux_loss_coef=0.3, experts_implementation="eager", **rope(rope_type="default")),
+    "smollm3": SmolLM3Config(**{**base, "num_hidden_layers": 3}, no_rope_layer_interval=2, tie_word_embeddings=True, **rope(rope_type="default")),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
+stepped = ["smollm3"]  # models whose optimizer steps are recorded, too
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
     "dynamic": dict(rope_type="dynamic", factor=2.0),
@@ -90,6 +92,20 @@ def apart(name, p):  # in memory, transformers keeps the experts of a layer toge
         gate, up = expert.chunk(2)
         yield prefix + "gate_proj.weight", gate
         yield prefix + "up_proj.weight", up
+
+def steps(m, seqs):  # what three steps of AdamW move by, on the mean of -log p
+    before = {k: v.detach().clone() for k, v in m.named_parameters()}
+    opt = torch.optim.AdamW(m.parameters(), lr=1e-2, betas=(0.9, 0.95), eps=1e-6, weight_decay=0.1)
+    for _ in range(3):
+        m.zero_grad()
+        losses(m, seqs)[0].backward()
+        torch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+        opt.step()
+    moved = {k: p.contiguous() for name, v in m.named_parameters() for k, p in apart(name, v.detach() - before[name])}
+    with torch.no_grad():
+        for name, v in m.named_parameters():
+            v.copy_(before[name])
+    return moved
 
 class LoRA(torch.nn.Module):  # Hu et al. 2021: W·x + (alpha/rank)·B·A·x
     def __init__(self, base, rank, alpha, g):
@@ -162,7 +178,9 @@ def main():
             loss, gradients = balance(m, seqs)
             write_json(os.path.join(d, "reference_balance.json.gz"), dict(loss=loss))
             save_file(gradients, os.path.join(d, "gradients_balance.safetensors"))
-        if name == "qwen2":
+        if name in stepped:
+            save_file(steps(m, seqs), os.path.join(d, "steps.safetensors"))
+        if name in ("qwen2", "smollm3"):
             add_lora(m, 4, 8)
             save_file({"base_model.model." + k.replace(".base.", "."): v.detach().half().contiguous() for k, v in m.named_parameters() if "lora_" in k
                        for k in [k + ".weight"]}, os.path.join(d, "adapter_model.safetensors"), metadata={"format": "pt"})

@@ -94,7 +94,7 @@ func TestDraftsChangeNoBit(t *testing.T) {
 		adapters bool
 	}{
 		{"llama", kernel.F32, false}, {"llama", kernel.F32, true}, {"mistral", kernel.F32, false}, {"qwen3", kernel.BF16, false},
-		{"qwen3_moe", kernel.F32, false}, {"llama", kernel.Int8, true}, {"qwen3_moe", kernel.Int8, false},
+		{"qwen3_moe", kernel.F32, false}, {"llama", kernel.Int8, true}, {"qwen3_moe", kernel.Int8, false}, {"smollm3", kernel.F32, false},
 	} {
 		if testing.Short() && number > 2 {
 			break

@@ -151,7 +151,9 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	if m.shape.Window > 0 && m.weights.local.cos.Rows > 0 {
 		rope = &m.weights.local
 	}
-	kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, rope.cos, rope.sin, b.positions)
+	if cfg.Rotates(layer) {
+		kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, rope.cos, rope.sin, b.positions)
+	}
 	m.mark("rest")
 	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
 	m.mark("store")
