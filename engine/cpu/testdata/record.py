@@ -3,7 +3,7 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, MistralConfig, Olmo3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -20,9 +20,17 @@ models = {
     "qwen3_moe_sums": Qwen3MoeConfig(**base, head_dim=8, tie_word_embeddings=True, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=12,
                                      norm_topk_prob=False, router_aux_loss_coef=0.3, experts_implementation="eager", **rope(rope_type="default")),
     "smollm3": SmolLM3Config(**{**base, "num_hidden_layers": 3}, no_rope_layer_interval=2, tie_word_embeddings=True, **rope(rope_type="default")),
+    "gemma3_text": Gemma3TextConfig(**{**base, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=9, sliding_window=5, attention_bias=True,
+                                    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                    rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
+                                                         sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+    "olmo3": Olmo3Config(**{**base, "num_hidden_layers": 3}, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                         rope_parameters=dict(full_attention=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=500000.0),
+                                              sliding_attention=dict(rope_type="default", rope_theta=500000.0))),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
-stepped = ["smollm3"]  # models whose optimizer steps are recorded, too
+stepped = ["smollm3", "gemma3_text", "olmo3"]  # models whose optimizer steps are recorded, too
+offset = ["gemma3_text"]  # norms multiply by 1 + weight
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
     "dynamic": dict(rope_type="dynamic", factor=2.0),
@@ -36,7 +44,7 @@ def initialise(m, seed):
             if p.dim() >= 2:
                 v = torch.randn(p.shape, generator=g) / p.shape[-1] ** 0.5
             elif name.endswith("norm.weight"):
-                v = 1 + 0.2 * torch.randn(p.shape, generator=g)
+                v = (0 if m.config.model_type in offset else 1) + 0.2 * torch.randn(p.shape, generator=g)
             else:
                 v = 0.1 * torch.randn(p.shape, generator=g)
             p.copy_(v.half().float())  # so that the file can be F16
@@ -180,7 +188,7 @@ def main():
             save_file(gradients, os.path.join(d, "gradients_balance.safetensors"))
         if name in stepped:
             save_file(steps(m, seqs), os.path.join(d, "steps.safetensors"))
-        if name in ("qwen2", "smollm3"):
+        if name in ("qwen2", "smollm3", "gemma3_text", "olmo3"):
             add_lora(m, 4, 8)
             save_file({"base_model.model." + k.replace(".base.", "."): v.detach().half().contiguous() for k, v in m.named_parameters() if "lora_" in k
                        for k in [k + ".weight"]}, os.path.join(d, "adapter_model.safetensors"), metadata={"format": "pt"})
