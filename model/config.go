@@ -32,12 +32,13 @@ type Config struct {
 	AttentionBias       bool // q, k and v projections have biases
 	AttentionOutputBias bool // the attention's output projection has a bias
 	MLPBias             bool // gate, up and down projections have biases
-	QKNorm              bool // RMSNorm over each head of q and k, before RoPE
 
 	Mixture *Mixture // describes the layers with experts; nil if there are none
 
 	SlidingWindow int    // tokens, itself included, that a token attends to in SlidingLayers; 0 for no window
 	SlidingLayers []bool // [NumLayers] which layers use the window; nil if SlidingWindow is 0
+
+	variation
 
 	BOS []int32 // beginning-of-sequence tokens; may be empty
 	EOS []int32 // every token that ends a reply: first those of generation_config.json, then those of config.json
@@ -133,6 +134,7 @@ func (c *Config) checkComputed(d *demands) {
 	d.add(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
 	d.add(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
 		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
+	c.variation.check(c, d)
 	d.add(c.NoRope == nil || len(c.NoRope) == c.NumLayers, "no_rope_layers has %d entries; expected %d", len(c.NoRope), c.NumLayers)
 	if c.RopeScaling != nil {
 		*d = append(*d, c.RopeScaling.check(c.rotated()))
@@ -146,12 +148,12 @@ func (c *Config) checkComputed(d *demands) {
 // "RopeTheta is 10000, not 500000"; "" if there is none.
 func (c *Config) Differs(other *Config) string {
 	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
-	for i := range mine.NumField() {
-		switch name := mine.Type().Field(i).Name; name {
-		case "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration", "Foreign":
+	for _, field := range reflect.VisibleFields(mine.Type()) {
+		switch field.Name {
+		case "variation", "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration", "Foreign":
 		default:
-			if a, b := mine.Field(i).Interface(), theirs.Field(i).Interface(); !reflect.DeepEqual(a, b) {
-				return fmt.Sprintf("%s is %v, not %v", name, b, a)
+			if a, b := mine.FieldByIndex(field.Index).Interface(), theirs.FieldByIndex(field.Index).Interface(); !reflect.DeepEqual(a, b) {
+				return fmt.Sprintf("%s is %v, not %v", field.Name, b, a)
 			}
 		}
 	}

@@ -126,8 +126,15 @@ func (r *configReader) computed() {
 	if r.experts {
 		r.mixture()
 	}
-	if act := r.text("hidden_act", "silu"); act != "silu" {
-		r.lacks("hidden_act %q", act)
+	key, want := "hidden_act", "silu"
+	if r.variation.GELU {
+		key, want = "hidden_activation", "gelu_pytorch_tanh"
+	}
+	if act := r.text(key, want); act != want {
+		r.lacks("%s %q", key, act)
+	}
+	if r.family.read != nil {
+		r.family.read(r)
 	}
 	for _, key := range []string{"rope_interleaved", "use_mrope"} {
 		if r.flag(key, false) {
@@ -163,7 +170,7 @@ func (r *configReader) sizes() {
 func (r *configReader) flags() {
 	c := r.c
 	c.TieEmbeddings = r.flag("tie_word_embeddings", r.tied)
-	c.AttentionBias, c.QKNorm = r.attentionBias, r.qkNorm
+	c.AttentionBias, c.variation = r.attentionBias, r.variation
 	if r.hasAttentionBias {
 		c.AttentionBias = r.flag("attention_bias", false)
 		c.AttentionOutputBias = c.AttentionBias
@@ -175,7 +182,7 @@ func (r *configReader) flags() {
 
 // window follows transformers: mistral and phi3 use their window in every layer; qwen2 and qwen3 use it
 // only if use_sliding_window is set, from layer max_window_layers on or in the layers of
-// layer_types.
+// layer_types. Other families have a pattern if there are no layer_types.
 func (r *configReader) window() {
 	c := r.c
 	if !r.hasWindow() {
@@ -185,19 +192,22 @@ func (r *configReader) window() {
 	if value, given := r.raw["sliding_window"]; given && value == nil {
 		window = 0
 	}
-	if !r.slidingEverywhere && !r.flag("use_sliding_window", false) {
+	if !r.slidingEverywhere && r.slidingPattern == 0 && !r.flag("use_sliding_window", false) {
 		window = 0
 	}
 	if window == 0 || c.NumLayers < 1 || c.NumLayers > maxLayers {
 		return
 	}
 	first := 0
-	if !r.slidingEverywhere {
+	if !r.slidingEverywhere && r.slidingPattern == 0 {
 		first = r.integer("max_window_layers", 28)
 	}
 	layers := make([]bool, c.NumLayers)
 	for i := range layers {
 		layers[i] = i >= first
+	}
+	if r.slidingPattern > 0 {
+		layers = slidingLayers(c.NumLayers, r.integer("sliding_window_pattern", r.slidingPattern))
 	}
 	if types, ok := r.raw["layer_types"].([]any); ok && !r.slidingEverywhere {
 		layers = r.layerTypes(types)
@@ -205,6 +215,15 @@ func (r *configReader) window() {
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers
 	}
+}
+
+// slidingLayers returns n layers, of which each pattern-th has no window.
+func slidingLayers(n, pattern int) []bool {
+	layers := make([]bool, n)
+	for i := range layers {
+		layers[i] = (i+1)%max(pattern, 1) != 0
+	}
+	return layers
 }
 
 func (r *configReader) layerTypes(types []any) []bool {

@@ -25,6 +25,9 @@ func (r *configReader) rope() {
 	c := r.c
 	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
 	r.rotary(&r.object)
+	if r.localRopeTheta != 0 {
+		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localRopeTheta)
+	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
 		if value == nil {
@@ -39,6 +42,13 @@ func (r *configReader) rope() {
 			continue
 		}
 		o := &object{raw: raw, path: key + ": "}
+		if local := r.byLayerType(o); local != nil {
+			c.LocalRopeTheta = local.number("rope_theta", r.localRopeTheta)
+			if kind := local.text("rope_type", "default"); kind != "default" {
+				r.lacks("%srope_type %q", local.path, kind)
+			}
+			r.errs = append(r.errs, local.errs...)
+		}
 		c.RopeTheta = o.number("rope_theta", c.RopeTheta)
 		c.RopeScaling = r.scaling(o)
 		r.errs = append(r.errs, o.errs...)
@@ -47,6 +57,19 @@ func (r *configReader) rope() {
 	if r.queryScale {
 		r.fail("rope_parameters is missing")
 	}
+}
+
+// byLayerType returns what newer files say of layers with a window, and leaves in o what they say of the others. It returns nil
+// if o speaks of all layers.
+func (r *configReader) byLayerType(o *object) *object {
+	full, ok := o.raw["full_attention"].(map[string]any)
+	sliding, isObject := o.raw["sliding_attention"].(map[string]any)
+	if r.localRopeTheta == 0 || !ok || !isObject {
+		return nil
+	}
+	local := &object{raw: sliding, path: o.path + "sliding_attention: "}
+	o.raw, o.path = full, o.path+"full_attention: "
+	return local
 }
 
 func (r *configReader) scaling(o *object) *RopeScaling {

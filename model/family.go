@@ -10,15 +10,16 @@ import (
 // family holds the differences between one architecture and the others. Each is declared in a file of
 // its own, family_NAME.go, and its name stands there alone.
 type family struct {
-	class             string // of transformers, for config.json
-	kvHeadsOptional   bool   // config.json may lack num_key_value_heads: there are as many as heads
-	attentionBias     bool   // q, k, v biases unless attention_bias says otherwise
-	hasAttentionBias  bool   // config.json may have attention_bias, for all four projections
-	hasMLPBias        bool   // config.json may have mlp_bias
-	qkNorm            bool
-	headDim           int // default; 0 means HiddenSize/NumHeads
-	slidingWindow     int // default if the key is missing
+	class             string    // of transformers, for config.json
+	kvHeadsOptional   bool      // config.json may lack num_key_value_heads: there are as many as heads
+	attentionBias     bool      // q, k, v biases unless attention_bias says otherwise
+	hasAttentionBias  bool      // config.json may have attention_bias, for all four projections
+	hasMLPBias        bool      // config.json may have mlp_bias
+	variation         variation // that all models of the family have
+	headDim           int       // default; 0 means HiddenSize/NumHeads
+	slidingWindow     int       // default if the key is missing
 	slidingEverywhere bool
+	slidingPattern    int     // default: each so-many-th layer has no window; 0: layers have one only if the config says so
 	partialRotary     bool    // config.json may have partial_rotary_factor
 	queryScale        bool    // rope_parameters have llama_4_scaling_beta
 	longRope          bool    // RoPE is plain or longrope, which older files call su or yarn
@@ -28,8 +29,12 @@ type family struct {
 	ropeTheta         float64 // default; 0 means 10000
 	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
 	experts           bool
-	projections       projectionNames // the usual ones if empty
-	foreign           bool            // the embedded engine does not compute it
+	projections       projectionNames                     // the usual ones if empty
+	foreign           bool                                // the embedded engine does not compute it
+	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
+	classifier        string                              // prefix of the classes with another head; "" is that of class
+	read              func(r *configReader)               // reads the keys that only the family has
+	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
 	gguf              ggufForm
 }
 
@@ -48,6 +53,18 @@ type ggufForm struct {
 	window      bool   // files have the sliding window, which llama.cpp does not apply
 
 	tensors map[string]string // names that differ from layerNames
+
+	pattern int                    // slidingPattern of all its models, which is not in files; 0: it has no windows
+	read    func(c *Config)        // sets what files do not say
+	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
+}
+
+// hasWindows reports whether llama.cpp gives the layers of c their windows. A window as wide as the context is none.
+func (f *ggufForm) hasWindows(c *Config) bool {
+	if f.pattern == 0 {
+		return c.SlidingWindow == 0 || c.SlidingWindow >= c.MaxPositions
+	}
+	return c.SlidingWindow > 0 && slices.Equal(c.SlidingLayers, slidingLayers(c.NumLayers, f.pattern))
 }
 
 // families has every known architecture by its model_type.

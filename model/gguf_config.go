@@ -92,13 +92,14 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 		return nil, nil, together(append(m.errs, fmt.Errorf("general.architecture: %w", err)))
 	}
 	vocabulary := m.vocabulary()
-	c := &Config{Architecture: name, QKNorm: fam.qkNorm, InitializerRange: 0.02}
+	c := &Config{Architecture: name, InitializerRange: 0.02, variation: fam.variation}
 	if n := m.integer("split.count", 1); n > 1 {
 		m.fail("the model is split into %d files; merge them into one first", n)
 	}
 	m.sizes(c, vocabulary)
 	m.heads(c)
 	m.biases(c)
+	m.variation(c, &fam.gguf)
 	if len(m.errs) == 0 {
 		m.errs = append(m.errs, c.check())
 	}
@@ -235,6 +236,25 @@ func (m *metadata) biases(c *Config) {
 	c.AttentionBias = has("blk.0.attn_q.bias")
 	c.AttentionOutputBias = has("blk.0.attn_output.bias")
 	c.MLPBias = has("blk.0.ffn_gate.bias")
+}
+
+// variation sets what a family's form has, and refuses what it cannot say.
+func (m *metadata) variation(c *Config, form *ggufForm) {
+	if form.pattern > 0 {
+		key := c.ggufArchitecture() + ".attention.sliding_window"
+		if c.SlidingWindow = m.integer(key, 0); c.SlidingWindow == 0 {
+			m.fail("metadata %s is missing", key)
+		}
+		c.SlidingLayers = slidingLayers(min(c.NumLayers, maxLayers), form.pattern)
+	}
+	if form.read != nil {
+		form.read(c)
+	}
+	if form.refuses != nil {
+		if what := form.refuses(c); what != "" {
+			m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
+		}
+	}
 }
 
 // ropeFactors recognises llama3 scaling by the divisors in rope_freqs.weight, the only trace of it

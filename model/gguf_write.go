@@ -103,8 +103,10 @@ func (c *Config) checkGGUF() error {
 		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
-	case c.SlidingWindow > 0 && c.SlidingWindow < c.MaxPositions:
-		return refuse("sliding windows (sliding_window %d)", c.SlidingWindow)
+	case form.refuses != nil && form.refuses(c) != "":
+		return refuse("%s", form.refuses(c))
+	case !form.hasWindows(c):
+		return refuse("sliding windows (sliding_window %d) in these layers", c.SlidingWindow)
 	case !form.biases && (c.AttentionOutputBias || c.MLPBias):
 		return refuse("a bias after the attention or in the MLP (attention_bias, mlp_bias)")
 	case form.squareHeads && c.NumHeads*c.HeadDim != c.HiddenSize:
@@ -138,9 +140,6 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 	add("attention.layer_norm_rms_epsilon", float32(c.RMSNormEps))
 	add("rope.dimension_count", uint32(c.rotated()))
 	add("rope.freq_base", float32(c.RopeTheta))
-	if families[c.Architecture].gguf.window {
-		add("attention.sliding_window", uint32(c.SlidingWindow))
-	}
 	switch s := c.RopeScaling; {
 	case s == nil || s.Type == "llama3":
 	case s.Type == "longrope":
@@ -158,6 +157,9 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 			add("rope.scaling.yarn_log_multiplier", float32(s.MScaleAllDim))
 			add("attention.temperature_scale", float32(s.QueryBeta))
 		}
+	}
+	if form := families[c.Architecture].gguf; form.pattern > 0 || form.window {
+		add("attention.sliding_window", uint32(c.SlidingWindow))
 	}
 	add("vocab_size", uint32(c.VocabSize))
 	return pairs
@@ -179,6 +181,9 @@ func ggufEntries(m *Model, weights Source, kind ggufType) ([]gguf.Entry, error) 
 		t := tensors[spec.Name]
 		if m.Config.interleaved(t.Name) {
 			t = NewTensor(t.Name, t.Shape, permuted(t, m.Config.HeadDim))
+		}
+		if len(t.Shape) == 1 && strings.HasSuffix(t.Name, "norm.weight") {
+			t = NewTensor(t.Name, t.Shape, shifted(t.Rows, m.Config.NormOffset))
 		}
 		add(m.Config.ggufName(t.Name), kind.of(t), t)
 	}
@@ -266,7 +271,7 @@ func (c *Config) ggufName(name string) string {
 	}
 	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
 	dot := strings.LastIndex(rest, ".")
-	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames} {
+	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames, c.normNames()} {
 		for short, long := range names {
 			if long == rest[:dot] {
 				return "blk." + layer + "." + short + rest[dot:]

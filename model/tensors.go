@@ -40,7 +40,13 @@ func (c *Config) layerTensors(layer int) []TensorSpec {
 	vector := func(name string, n int) {
 		specs = append(specs, TensorSpec{prefix + name, []int{n}})
 	}
-	vector("input_layernorm.weight", c.HiddenSize)
+	norm := func(name string) {
+		if name != "" {
+			vector(name+".weight", c.HiddenSize)
+		}
+	}
+	beforeAttention, afterAttention, beforeMLP, afterMLP := c.LayerNorms()
+	norm(beforeAttention)
 	for _, l := range c.linears(layer) {
 		specs = append(specs, TensorSpec{prefix + l.name + ".weight", []int{l.out, l.in}})
 		if l.bias {
@@ -50,11 +56,17 @@ func (c *Config) layerTensors(layer int) []TensorSpec {
 			continue
 		}
 		if c.QKNorm {
-			vector("self_attn.q_norm.weight", c.HeadDim)
-			vector("self_attn.k_norm.weight", c.HeadDim)
+			q, k := c.HeadDim, c.HeadDim
+			if c.WideQKNorm {
+				q, k = q*c.NumHeads, k*c.NumKVHeads
+			}
+			vector("self_attn.q_norm.weight", q)
+			vector("self_attn.k_norm.weight", k)
 		}
-		vector("post_attention_layernorm.weight", c.HiddenSize)
+		norm(afterAttention)
+		norm(beforeMLP)
 	}
+	norm(afterMLP)
 	if c.Sparse(layer) {
 		specs = append(specs, c.Mixture.tensors(prefix, c.HiddenSize)...)
 	}

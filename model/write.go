@@ -148,11 +148,14 @@ func (c *Config) synthesised() map[string]any {
 	if fam.experts {
 		maps.Copy(raw, c.mixtureJSON())
 	}
+	if fam.write != nil {
+		fam.write(c, raw)
+	}
 	if !fam.hasWindow() {
 		return raw
 	}
 	raw["sliding_window"] = nil
-	if !fam.slidingEverywhere {
+	if !fam.slidingEverywhere && fam.slidingPattern == 0 {
 		raw["use_sliding_window"] = c.SlidingWindow > 0
 	}
 	if c.SlidingWindow > 0 {

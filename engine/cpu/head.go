@@ -153,7 +153,7 @@ func (h *head) load(m *network, p *packing, out kernel.Matrix, keep bool) error 
 	}
 	hidden := s.hidden.RowRange(0, n)
 	gather(h.pool, hidden, out, s.index)
-	kernel.RMSNorm(h.pool, s.normed.RowRange(0, n), hidden, m.norm, float32(h.cfg.RMSNormEps), s.rstd[:n])
+	rmsNorm{h.cfg, h.pool, m.norm}.apply(s.normed.RowRange(0, n), hidden, s.rstd[:n])
 	return nil
 }
 

@@ -14,7 +14,7 @@ func (h *head) backward(m, grad *network, p *packing, dOut kernel.Matrix) {
 	}
 	dHidden := s.normed.RowRange(0, n) // the normed states are no longer needed
 	clearRows(h.pool, dHidden)
-	kernel.RMSNormBackward(h.pool, dHidden, s.dNormed.RowRange(0, n), s.hidden.RowRange(0, n), m.norm, s.rstd[:n], grad.norm)
+	rmsNorm{h.cfg, h.pool, m.norm}.backward(dHidden, s.dNormed.RowRange(0, n), s.hidden.RowRange(0, n), s.rstd[:n], grad.norm)
 	clearRows(h.pool, dOut)
 	scatterAdd(h.pool, dOut, dHidden, s.index)
 }

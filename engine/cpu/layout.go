@@ -130,6 +130,8 @@ func layerGroups(cfg *model.Config) [][]string {
 		{"self_attn.k_norm.weight"},
 		of(p.Output, ".weight"), of(p.Output, ".bias"),
 		{"post_attention_layernorm.weight"},
+		{"pre_feedforward_layernorm.weight"},
+		{"post_feedforward_layernorm.weight"},
 		of(p.GateUp, ".weight"), of(p.GateUp, ".bias"),
 		of(p.Down, ".weight"), of(p.Down, ".bias"),
 	}

@@ -100,6 +100,9 @@ func (s *passes) fitting(rest []*trinity.Experience) int {
 
 func (s *passes) pack(batch []*trinity.Experience) {
 	s.backbone.rope.prepare(batch)
+	if local := &s.backbone.local; local.cfg != nil {
+		local.prepare(batch)
+	}
 	s.packing.pack(batch, !s.shareNothing, s.backbone.rope.start)
 }
 

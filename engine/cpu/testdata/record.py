@@ -3,7 +3,8 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, Ministral3Config, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, Ministral3Config, MistralConfig, Olmo3Config, Phi3Config, Qwen2Config
+from transformers import Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -25,10 +26,18 @@ models = {
     "ministral3": Ministral3Config(**base, head_dim=16, tie_word_embeddings=False,
                                    **rope(rope_type="yarn", factor=8.0, original_max_position_embeddings=8, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
                                           mscale_all_dim=1.0, llama_4_scaling_beta=0.5)),
+    "gemma3_text": Gemma3TextConfig(**{**base, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=9, sliding_window=5, attention_bias=True,
+                                    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                    rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
+                                                         sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+    "olmo3": Olmo3Config(**{**base, "num_hidden_layers": 3}, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                         rope_parameters=dict(full_attention=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=500000.0),
+                                              sliding_attention=dict(rope_type="default", rope_theta=500000.0))),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
-adapted = ["qwen2", "smollm3", "phi3"]  # models that are recorded with an adapter, too
-stepped = ["smollm3", "phi3", "ministral3"]  # models whose optimizer steps are recorded, too
+adapted = ["qwen2", "smollm3", "gemma3_text", "olmo3", "phi3"]  # models that are recorded with an adapter, too
+stepped = ["smollm3", "gemma3_text", "olmo3", "phi3", "ministral3"]  # models whose optimizer steps are recorded, too
+offset = ["gemma3_text"]  # norms multiply by 1 + weight
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
     "dynamic": dict(rope_type="dynamic", factor=2.0),
@@ -42,7 +51,7 @@ def initialise(m, seed):
             if p.dim() >= 2:
                 v = torch.randn(p.shape, generator=g) / p.shape[-1] ** 0.5
             elif name.endswith("norm.weight"):
-                v = 1 + 0.2 * torch.randn(p.shape, generator=g)
+                v = (0 if m.config.model_type in offset else 1) + 0.2 * torch.randn(p.shape, generator=g)
             else:
                 v = 0.1 * torch.randn(p.shape, generator=g)
             p.copy_(v.half().float())  # so that the file can be F16

@@ -67,18 +67,41 @@ var rowOps = []rowOp{
 		forward: func(pool *Pool, in [][]float32, cols int) []float32 {
 			gate := rowMatrix(in[0], cols)
 			y := like(gate)
-			SwiGLU(pool, y, gate, rowMatrix(in[1], cols))
+			SiLU.Forward(pool, y, gate, rowMatrix(in[1], cols))
 			return y.Data
 		},
 		backward: func(pool *Pool, in [][]float32, dout []float32, cols int) [][]float32 {
 			gate, up := clone(rowMatrix(in[0], cols)), clone(rowMatrix(in[1], cols))
-			SwiGLUBackward(pool, gate, up, rowMatrix(dout, cols), gate, up)
+			SiLU.Backward(pool, gate, up, rowMatrix(dout, cols), gate, up)
 			return [][]float32{gate.Data, up.Data}
 		},
 		reference: func(in [][]float64, _ int) []float64 {
 			y := make([]float64, len(in[0]))
 			for i, g := range in[0] {
 				y[i] = g / (1 + math.Exp(-g)) * in[1][i]
+			}
+			return y
+		},
+	}, {
+		name: "GeGLU",
+		inputs: func(r *rand.Rand, cols int) [][]float32 {
+			return [][]float32{random(r, opRows*cols), random(r, opRows*cols)}
+		},
+		forward: func(pool *Pool, in [][]float32, cols int) []float32 {
+			gate := rowMatrix(in[0], cols)
+			y := like(gate)
+			GELU.Forward(pool, y, gate, rowMatrix(in[1], cols))
+			return y.Data
+		},
+		backward: func(pool *Pool, in [][]float32, dout []float32, cols int) [][]float32 {
+			gate, up := clone(rowMatrix(in[0], cols)), clone(rowMatrix(in[1], cols))
+			GELU.Backward(pool, gate, up, rowMatrix(dout, cols), gate, up)
+			return [][]float32{gate.Data, up.Data}
+		},
+		reference: func(in [][]float64, _ int) []float64 {
+			y := make([]float64, len(in[0]))
+			for i, g := range in[0] {
+				y[i] = g / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g))) * in[1][i]
 			}
 			return y
 		},
