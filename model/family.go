@@ -49,6 +49,7 @@ type ggufForm struct {
 	biases      bool   // it reads biases after the attention and in the MLP
 	squareHeads bool   // NumHeads·HeadDim must be HiddenSize
 	longFactors bool   // it reads the factors of longrope
+	factors     bool   // it reads variation.factors
 	queryScale  bool   // it reads the factor on queries and all of yarn's fields
 	window      bool   // files have the sliding window, which llama.cpp does not apply
 

@@ -247,6 +247,11 @@ func (m *metadata) variation(c *Config, form *ggufForm) {
 		}
 		c.SlidingLayers = slidingLayers(min(c.NumLayers, maxLayers), form.pattern)
 	}
+	for _, f := range c.factors() {
+		if form.factors {
+			*f.value = m.number(c.ggufArchitecture()+"."+f.gguf, 0)
+		}
+	}
 	if form.read != nil {
 		form.read(c)
 	}

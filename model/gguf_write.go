@@ -161,6 +161,11 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 	if form := families[c.Architecture].gguf; form.pattern > 0 || form.window {
 		add("attention.sliding_window", uint32(c.SlidingWindow))
 	}
+	for _, f := range c.factors() {
+		if families[c.Architecture].gguf.factors {
+			add(f.gguf, float32(*f.value))
+		}
+	}
 	add("vocab_size", uint32(c.VocabSize))
 	return pairs
 }

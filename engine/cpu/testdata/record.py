@@ -3,8 +3,8 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, Ministral3Config, MistralConfig, Olmo3Config, Phi3Config, Qwen2Config
-from transformers import Qwen3Config, Qwen3MoeConfig, SmolLM3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, LlamaConfig, Ministral3Config, MistralConfig, Olmo3Config, Phi3Config
+from transformers import Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -33,10 +33,15 @@ models = {
     "olmo3": Olmo3Config(**{**base, "num_hidden_layers": 3}, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
                          rope_parameters=dict(full_attention=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=500000.0),
                                               sliding_attention=dict(rope_type="default", rope_theta=500000.0))),
+    "granite": GraniteConfig(**base, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
+                             logits_scaling=2.0, **rope(rope_type="default")),
+    "granitemoehybrid": GraniteMoeHybridConfig(**{**base, "intermediate_size": 24}, shared_intermediate_size=40, num_local_experts=0, mamba_n_heads=4,
+                                               layer_types=["full_attention"] * 2, embedding_multiplier=0.5, attention_multiplier=0.3,
+                                               residual_multiplier=1.5, logits_scaling=0.7),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
-adapted = ["qwen2", "smollm3", "gemma3_text", "olmo3", "phi3"]  # models that are recorded with an adapter, too
-stepped = ["smollm3", "gemma3_text", "olmo3", "phi3", "ministral3"]  # models whose optimizer steps are recorded, too
+adapted = ["qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite"]  # models that are recorded with an adapter, too
+stepped = ["smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"]  # models whose optimizer steps are recorded, too
 offset = ["gemma3_text"]  # norms multiply by 1 + weight
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
