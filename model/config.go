@@ -15,6 +15,7 @@ type Config struct {
 	NumHeads         int
 	NumKVHeads       int // divides NumHeads
 	HeadDim          int // even; NumHeads·HeadDim need not be HiddenSize
+	RotaryDim        int // elements of a head, from the first, that RoPE rotates; even, 0 for all
 	VocabSize        int
 	MaxPositions     int // tokens of the longest sequence that the model was trained on
 
@@ -52,17 +53,21 @@ type Config struct {
 
 // RopeScaling changes the frequencies of RoPE for longer contexts; see Config.InverseFrequencies.
 type RopeScaling struct {
-	Type   string  // "linear", "dynamic", "llama3" or "yarn"
+	Type   string  // "linear", "dynamic", "llama3", "yarn" or "longrope"
 	Factor float64 // scaled context length over original context length
 
-	OriginalMaxPositions int // tokens before scaling: llama3, yarn
+	OriginalMaxPositions int // tokens before scaling: llama3, yarn, longrope
 
 	LowFreqFactor, HighFreqFactor float64 // llama3
 
 	BetaFast, BetaSlow   float64 // yarn: rotations over the original context where the ramp begins and ends
-	AttentionFactor      float64 // yarn: multiplies cos and sin; 0 means derived from Factor, MScale, MScaleAllDim
+	AttentionFactor      float64 // yarn, longrope: multiplies cos and sin; 0 means derived from the other fields
 	MScale, MScaleAllDim float64 // yarn; 0 if not given
 	KeepFraction         bool    // yarn: do not round the ramp's ends to whole dimensions ("truncate": false)
+
+	ShortFactors, LongFactors []float64 // longrope: divisors of the frequencies up to OriginalMaxPositions tokens, and beyond
+
+	QueryBeta float64 // queries at position p are multiplied by 1 + QueryBeta·ln(1 + ⌊p/OriginalMaxPositions⌋)
 }
 
 // Window returns the number of tokens, itself included, that a token attends to in a layer; 0 means
@@ -122,7 +127,8 @@ func (c *Config) checkComputed(d *demands) {
 	if c.NumKVHeads > 0 {
 		d.add(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
 	}
-	d.add(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
+	d.add(c.rotated()%2 == 0 && c.rotated() >= 0 && c.rotated() <= c.HeadDim,
+		"RoPE rotates %d of the head's %d dimensions (head_dim, partial_rotary_factor); expected an even number of them", c.rotated(), c.HeadDim)
 	d.add(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
 	d.add(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
 	d.add(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
@@ -131,7 +137,7 @@ func (c *Config) checkComputed(d *demands) {
 	c.variation.check(c, d)
 	d.add(c.NoRope == nil || len(c.NoRope) == c.NumLayers, "no_rope_layers has %d entries; expected %d", len(c.NoRope), c.NumLayers)
 	if c.RopeScaling != nil {
-		*d = append(*d, c.RopeScaling.check(c.HeadDim))
+		*d = append(*d, c.RopeScaling.check(c.rotated()))
 	}
 	if c.Mixture != nil {
 		*d = append(*d, c.Mixture.check(c.NumLayers))

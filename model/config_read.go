@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,9 +136,6 @@ func (r *configReader) computed() {
 	if r.family.read != nil {
 		r.family.read(r)
 	}
-	if p := r.number("partial_rotary_factor", 1); p != 1 {
-		r.lacks("partial_rotary_factor %v", p)
-	}
 	for _, key := range []string{"rope_interleaved", "use_mrope"} {
 		if r.flag(key, false) {
 			r.lacks("%s", key)
@@ -165,7 +163,7 @@ func (r *configReader) sizes() {
 		headDim = c.HiddenSize / c.NumHeads
 	}
 	c.HeadDim = r.integer("head_dim", headDim)
-	c.RMSNormEps = r.number("rms_norm_eps", 1e-6)
+	c.RMSNormEps = r.number("rms_norm_eps", cmp.Or(r.normEps, 1e-6))
 	c.InitializerRange = r.number("initializer_range", 0.02)
 }
 
@@ -182,12 +180,12 @@ func (r *configReader) flags() {
 	}
 }
 
-// window follows transformers: mistral uses its window in every layer; qwen2 and qwen3 use it
+// window follows transformers: mistral and phi3 use their window in every layer; qwen2 and qwen3 use it
 // only if use_sliding_window is set, from layer max_window_layers on or in the layers of
 // layer_types. Other families have a pattern if there are no layer_types.
 func (r *configReader) window() {
 	c := r.c
-	if r.slidingWindow == 0 {
+	if !r.hasWindow() {
 		return
 	}
 	window := r.integer("sliding_window", r.slidingWindow)

@@ -10,11 +10,12 @@ import (
 var ropeKeys = []string{
 	"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor",
 	"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor",
+	"short_factor", "long_factor",
 	"finetuned", // a remark that some yarn checkpoints carry
 }
 
 // ropeKinds are the scalings that the embedded engine computes.
-var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn"}
+var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn", "longrope"}
 
 // rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
 func (r *configReader) rope() {
@@ -23,6 +24,7 @@ func (r *configReader) rope() {
 	if r.localRopeTheta != 0 {
 		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localRopeTheta)
 	}
+	r.rotary(&r.object)
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
 		if value == nil {
@@ -70,12 +72,16 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 			r.lacks("%s%s", o.path, key)
 		}
 	}
-	if p := o.number("partial_rotary_factor", 1); p != 1 {
-		r.lacks("%spartial_rotary_factor %v", o.path, p)
-	}
+	r.rotary(o)
 	kind := o.text("rope_type", o.text("type", "default"))
-	if kind == "default" {
+	if r.longRope && (kind == "su" || kind == "yarn") {
+		kind = "longrope"
+	}
+	switch {
+	case kind == "default":
 		return nil
+	case r.longRope && kind != "longrope":
+		o.fail("type %q is unknown for %s; known are default, longrope", kind, r.c.Architecture)
 	}
 	if !slices.Contains(ropeKinds, kind) {
 		r.lacks("%srope_type %q", o.path, kind)
@@ -93,8 +99,28 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		s.AttentionFactor = o.number("attention_factor", 0)
 		s.MScale, s.MScaleAllDim = o.number("mscale", 0), o.number("mscale_all_dim", 0)
 		s.KeepFraction = !o.flag("truncate", true)
+	case "longrope":
+		s.OriginalMaxPositions = r.integer("original_max_position_embeddings", o.integer("original_max_position_embeddings", 0))
+		s.Factor = o.number("factor", max(1, float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1))))
+		s.AttentionFactor = o.number("attention_factor", 0)
+		s.ShortFactors, s.LongFactors = o.numbers("short_factor"), o.numbers("long_factor")
 	}
 	return s
+}
+
+// rotary reads which part of each head RoPE rotates.
+func (r *configReader) rotary(o *object) {
+	switch part := o.number("partial_rotary_factor", 1); {
+	case o.raw["partial_rotary_factor"] == nil:
+	case part == 1:
+		r.c.RotaryDim = 0
+	case !r.partialRotary:
+		r.lacks("%spartial_rotary_factor %v", o.path, part)
+	case !(part > 0 && part < 1):
+		o.fail("partial_rotary_factor is %v; expected a number above 0, and 1 at most", part)
+	default:
+		r.c.RotaryDim = int(float64(r.c.HeadDim) * part)
+	}
 }
 
 // noRope reads which layers have no RoPE: those with a 0 in no_rope_layers, else each

@@ -20,18 +20,25 @@ type family struct {
 	slidingWindow     int       // default if the key is missing
 	slidingEverywhere bool
 	slidingPattern    int     // default: each so-many-th layer has no window; 0: layers have one only if the config says so
+	partialRotary     bool    // config.json may have partial_rotary_factor
+	longRope          bool    // RoPE is plain or longrope, which older files call su or yarn
 	maxPositions      int     // default
+	normEps           float64 // default; 0 means 1e-6
 	tied              bool    // default of tie_word_embeddings
 	ropeTheta         float64 // default; 0 means 10000
 	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
 	experts           bool
-	foreign           bool                                // the embedded engine does not compute it
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the classes with another head; "" is that of class
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
+	projections       projectionNames                     // the usual ones if empty
+	foreign           bool                                // the embedded engine does not compute it
 	gguf              ggufForm
 }
+
+// hasWindow reports whether models of the family may have a sliding window.
+func (f *family) hasWindow() bool { return f.slidingWindow > 0 || f.slidingEverywhere }
 
 // ggufForm says how llama.cpp has the models of a family.
 type ggufForm struct {
@@ -40,6 +47,10 @@ type ggufForm struct {
 	divisors    bool   // it reads the frequency divisors of llama3's scaling
 	biases      bool   // it reads biases after the attention and in the MLP
 	squareHeads bool   // NumHeads·HeadDim must be HiddenSize
+	longFactors bool   // it reads the factors of longrope
+	window      bool   // files have the sliding window, which llama.cpp does not apply
+
+	tensors map[string]string // names that differ from layerNames
 
 	pattern int                    // slidingPattern of all its models, which is not in files; 0: it has no windows
 	read    func(c *Config)        // sets what files do not say
@@ -49,7 +60,7 @@ type ggufForm struct {
 // hasWindows reports whether llama.cpp gives the layers of c their windows.
 func (f *ggufForm) hasWindows(c *Config) bool {
 	if f.pattern == 0 {
-		return c.SlidingWindow == 0
+		return c.SlidingWindow == 0 || c.SlidingWindow >= c.MaxPositions
 	}
 	return c.SlidingWindow > 0 && slices.Equal(c.SlidingLayers, slidingLayers(c.NumLayers, f.pattern))
 }

@@ -15,7 +15,7 @@ func TestOnlyTheEmbeddedEngineRefusesOtherComputations(t *testing.T) {
 	for change, want := range map[string]string{
 		`{"hidden_act":"gelu"}`:                                     `hidden_act "gelu"`,
 		`{"partial_rotary_factor":0.5,"rope_interleaved":true}`:     "partial_rotary_factor 0.5, rope_interleaved",
-		`{"rope_scaling":{"type":"longrope","factor":2}}`:           `rope_scaling: rope_type "longrope"`,
+		`{"rope_scaling":{"type":"ntk","factor":2}}`:                `rope_scaling: rope_type "ntk"`,
 		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`: "rope_scaling: mrope",
 		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:         "rope_parameters: partial_rotary_factor 0.5",
 		moe(`"use_sliding_window":true`):                            "use_sliding_window of a qwen3_moe",

@@ -4,13 +4,21 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/trinity-go/trinity/internal/model/gguf"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
-// ropeFactorsName is the tensor in which GGUF keeps llama3's frequency divisors.
-const ropeFactorsName = "rope_freqs.weight"
+// ropeTensors are the tensors in which GGUF keeps a part of the config: llama3's frequency divisors and the
+// factors of longrope.
+var ropeTensors = []string{ropeFactorsName, longFactorsName, shortFactorsName}
+
+const (
+	ropeFactorsName  = "rope_freqs.weight"
+	longFactorsName  = "rope_factors_long.weight"
+	shortFactorsName = "rope_factors_short.weight"
+)
 
 // metadata reads typed values of a GGUF file and collects the errors.
 type metadata struct {
@@ -142,15 +150,26 @@ func (m *metadata) heads(c *Config) {
 	if v := m.integer(prefix+"attention.value_length", c.HeadDim); v != c.HeadDim {
 		m.fail("keys have %d dimensions a head and values %d; they must agree", c.HeadDim, v)
 	}
-	if rotated != 0 && rotated != c.HeadDim {
+	switch {
+	case rotated == 0 || rotated == c.HeadDim:
+	case families[c.Architecture].partialRotary:
+		c.RotaryDim = rotated
+	default:
 		m.fail("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim)
 	}
 	m.scaling(c)
+	if window := m.integer(prefix+"attention.sliding_window", 0); window > 0 && families[c.Architecture].gguf.window {
+		c.SlidingWindow, c.SlidingLayers = window, slices.Repeat([]bool{true}, min(c.NumLayers, maxLayers))
+	}
 }
 
 func (m *metadata) scaling(c *Config) {
 	prefix := c.ggufArchitecture() + ".rope.scaling."
 	kind, _ := optional[string](m, prefix+"type")
+	if _, long := m.file.Tensor(shortFactorsName); long {
+		m.longRope(c, prefix)
+		return
+	}
 	switch kind {
 	case "", "none":
 	case "linear":
@@ -163,6 +182,35 @@ func (m *metadata) scaling(c *Config) {
 	default:
 		m.fail("metadata %stype is %q; supported are none, linear, yarn", prefix, kind)
 	}
+}
+
+// longRope reads the factors of longrope, the only trace of it in GGUF files.
+func (m *metadata) longRope(c *Config, prefix string) {
+	s := &RopeScaling{Type: "longrope", OriginalMaxPositions: m.integer(prefix+"original_context_length", 0)}
+	s.Factor = max(1, float64(c.MaxPositions)/float64(max(1, s.OriginalMaxPositions)))
+	s.ShortFactors, s.LongFactors = m.vector(shortFactorsName), m.vector(longFactorsName)
+	derived := s.longAttention()
+	if factor := m.number(prefix+"attn_factor", 0); factor != 0 && math.Abs(factor-derived) > 1e-6 {
+		s.AttentionFactor = factor
+	}
+	c.RopeScaling = s
+}
+
+// vector reads a tensor that is a part of the config.
+func (m *metadata) vector(name string) []float64 {
+	stored, ok := m.file.Tensor(name)
+	if !ok || len(stored.Shape) != 1 || stored.Shape[0] > maxDimension {
+		m.fail("tensor %s is missing or is no vector", name)
+		return nil
+	}
+	narrow, wide := make([]float32, stored.Shape[0]), make([]float64, stored.Shape[0])
+	if err := stored.Range(narrow, 0); err != nil {
+		m.fail("tensor %s: %w", name, err)
+	}
+	for i, v := range narrow {
+		wide[i] = shortest(v)
+	}
+	return wide
 }
 
 // biases finds out from the tensors whether there are biases and an untied head; the metadata do

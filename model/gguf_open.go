@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,7 @@ func openGGUF(path string) (*Model, error) {
 	}
 	tensors := map[string]Tensor{}
 	for _, name := range file.Names() {
-		if name == ropeFactorsName {
+		if slices.Contains(ropeTensors, name) {
 			continue // part of the config
 		}
 		stored, _ := file.Tensor(name)
@@ -63,7 +64,7 @@ func (v *variation) normNames() map[string]string {
 
 // huggingFaceName translates a GGUF tensor name. It returns an unknown name unchanged; checkTensors
 // then reports it as unexpected.
-func (v *variation) huggingFaceName(name string) string {
+func (c *Config) huggingFaceName(name string) string {
 	for _, end := range modelNames {
 		if name == end.gguf {
 			return end.huggingFace
@@ -76,7 +77,7 @@ func (v *variation) huggingFaceName(name string) string {
 	if _, err := strconv.Atoi(parts[1]); err != nil {
 		return name
 	}
-	module := cmp.Or(layerNames[parts[2]], v.normNames()[parts[2]])
+	module := cmp.Or(families[c.Architecture].gguf.tensors[parts[2]], layerNames[parts[2]], c.normNames()[parts[2]])
 	if module == "" {
 		return name
 	}

@@ -113,7 +113,7 @@ func (c *Config) checkGGUF() error {
 		return refuse("a head_dim other than hidden_size/num_attention_heads")
 	case s == nil || s.Type == "linear":
 		return nil
-	case s.Type == "llama3" && form.divisors:
+	case s.Type == "llama3" && form.divisors, s.Type == "longrope" && form.longFactors:
 		return nil
 	case s.Type == "yarn" && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
 		!s.KeepFraction:
@@ -136,17 +136,22 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 	add("attention.key_length", uint32(c.HeadDim))
 	add("attention.value_length", uint32(c.HeadDim))
 	add("attention.layer_norm_rms_epsilon", float32(c.RMSNormEps))
-	add("rope.dimension_count", uint32(c.HeadDim))
+	add("rope.dimension_count", uint32(c.rotated()))
 	add("rope.freq_base", float32(c.RopeTheta))
-	if s := c.RopeScaling; s != nil && s.Type != "llama3" {
+	if form := families[c.Architecture].gguf; form.window || form.pattern > 0 {
+		add("attention.sliding_window", uint32(c.SlidingWindow))
+	}
+	switch s := c.RopeScaling; {
+	case s == nil || s.Type == "llama3":
+	case s.Type == "longrope":
+		add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
+		add("rope.scaling.attn_factor", float32(s.longAttention()))
+	default:
 		add("rope.scaling.type", s.Type)
 		add("rope.scaling.factor", float32(s.Factor))
 		if s.Type == "yarn" {
 			add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
 		}
-	}
-	if c.SlidingWindow > 0 {
-		add("attention.sliding_window", uint32(c.SlidingWindow))
 	}
 	add("vocab_size", uint32(c.VocabSize))
 	return pairs
@@ -174,11 +179,19 @@ func ggufEntries(m *Model, weights Source, kind ggufType) ([]gguf.Entry, error) 
 		}
 		add(m.Config.ggufName(t.Name), kind.of(t), t)
 	}
-	if divisors := m.ropeDivisors(); divisors != nil {
-		add(ropeFactorsName, gguf.F32, NewTensor(ropeFactorsName, []int{len(divisors)}, func(dst []float32, from, to int) error {
-			copy(dst, divisors[from:to])
+	vector := func(name string, values []float32) {
+		if values == nil {
+			return
+		}
+		add(name, gguf.F32, NewTensor(name, []int{len(values)}, func(dst []float32, from, to int) error {
+			copy(dst, values[from:to])
 			return nil
 		}))
+	}
+	vector(ropeFactorsName, m.ropeDivisors())
+	if s := m.Config.RopeScaling; s != nil {
+		vector(longFactorsName, narrow(s.LongFactors))
+		vector(shortFactorsName, narrow(s.ShortFactors))
 	}
 	return entries, nil
 }
@@ -234,8 +247,15 @@ func permuted(t Tensor, headDim int) func(dst []float32, from, to int) error {
 	}
 }
 
+func narrow(values []float64) (out []float32) {
+	for _, v := range values {
+		out = append(out, float32(v))
+	}
+	return out
+}
+
 // ggufName returns the name in GGUF of a tensor of Config.Tensors.
-func (v *variation) ggufName(name string) string {
+func (c *Config) ggufName(name string) string {
 	for _, end := range modelNames {
 		if name == end.huggingFace {
 			return end.gguf
@@ -243,7 +263,7 @@ func (v *variation) ggufName(name string) string {
 	}
 	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
 	dot := strings.LastIndex(rest, ".")
-	for _, names := range []map[string]string{layerNames, v.normNames()} {
+	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames, c.normNames()} {
 		for short, long := range names {
 			if long == rest[:dot] {
 				return "blk." + layer + "." + short + rest[dot:]

@@ -132,6 +132,12 @@ func (c *Config) synthesised() map[string]any {
 	if c.RopeScaling != nil {
 		raw["rope_scaling"] = c.RopeScaling.json()
 	}
+	if fam.partialRotary {
+		raw["partial_rotary_factor"] = float64(c.rotated()) / float64(c.HeadDim)
+	}
+	if fam.longRope && c.RopeScaling != nil { // transformers reads it here alone
+		raw["original_max_position_embeddings"] = c.RopeScaling.OriginalMaxPositions
+	}
 	if fam.noRopeEvery > 0 {
 		layers := make([]int, c.NumLayers)
 		for i := range layers {
@@ -145,7 +151,7 @@ func (c *Config) synthesised() map[string]any {
 	if fam.write != nil {
 		fam.write(c, raw)
 	}
-	if fam.slidingWindow == 0 {
+	if !fam.hasWindow() {
 		return raw
 	}
 	raw["sliding_window"] = nil
@@ -171,6 +177,12 @@ func (s *RopeScaling) json() map[string]any {
 	case "llama3":
 		raw["low_freq_factor"], raw["high_freq_factor"] = s.LowFreqFactor, s.HighFreqFactor
 		raw["original_max_position_embeddings"] = s.OriginalMaxPositions
+	case "longrope":
+		raw["original_max_position_embeddings"] = s.OriginalMaxPositions
+		raw["short_factor"], raw["long_factor"] = s.ShortFactors, s.LongFactors
+		if s.AttentionFactor != 0 {
+			raw["attention_factor"] = s.AttentionFactor
+		}
 	case "yarn":
 		raw["original_max_position_embeddings"] = s.OriginalMaxPositions
 		raw["beta_fast"], raw["beta_slow"], raw["truncate"] = s.BetaFast, s.BetaSlow, !s.KeepFraction

@@ -47,9 +47,11 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
 	}
 	attentionNorm, outputNorm, mlpNorm, downNorm := cfg.LayerNorms()
+	p := cfg.Projections()
 	for i := range cfg.NumLayers {
 		prefix := layerPrefix(i)
-		view := func(modules ...string) linear {
+		view := func(from model.Projection) linear {
+			modules := from.Names
 			weights, biases := make([]string, len(modules)), make([]string, len(modules))
 			for j, module := range modules {
 				weights[j], biases[j] = prefix+module+".weight", prefix+module+".bias"
@@ -64,8 +66,8 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 			attentionNorm: base.vector(prefix + attentionNorm + ".weight"),
 			qNorm:         base.vector(prefix + "self_attn.q_norm.weight"),
 			kNorm:         base.vector(prefix + "self_attn.k_norm.weight"),
-			qkv:           view("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-			output:        view("self_attn.o_proj"),
+			qkv:           view(p.QKV),
+			output:        view(p.Output),
 			outputNorm:    base.vector(prefix + outputNorm + ".weight"),
 			mlpNorm:       base.vector(prefix + mlpNorm + ".weight"),
 			downNorm:      base.vector(prefix + downNorm + ".weight"),
@@ -73,7 +75,7 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 		if cfg.Sparse(i) {
 			l.experts = viewMixture(cfg, base, prefix)
 		} else {
-			l.gateUp, l.down = view("mlp.gate_proj", "mlp.up_proj"), view("mlp.down_proj")
+			l.gateUp, l.down = view(p.GateUp), view(p.Down)
 		}
 		m.layers = append(m.layers, l)
 	}

@@ -3,7 +3,7 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, MistralConfig, Olmo3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, MistralConfig, Olmo3Config, Phi3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -27,9 +27,12 @@ models = {
     "olmo3": Olmo3Config(**{**base, "num_hidden_layers": 3}, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
                          rope_parameters=dict(full_attention=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=500000.0),
                                               sliding_attention=dict(rope_type="default", rope_theta=500000.0))),
+    "phi3": Phi3Config(**{**base, "max_position_embeddings": 1024}, original_max_position_embeddings=256, tie_word_embeddings=True,
+                       **rope(rope_type="longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.5, 2.5], long_factor=[1.0, 4.0, 16.0])),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
-stepped = ["smollm3", "gemma3_text", "olmo3"]  # models whose optimizer steps are recorded, too
+adapted = ["qwen2", "smollm3", "phi3", "gemma3_text", "olmo3"]  # models that are recorded with an adapter, too
+stepped = ["smollm3", "phi3", "gemma3_text", "olmo3"]  # models whose optimizer steps are recorded, too
 offset = ["gemma3_text"]  # norms multiply by 1 + weight
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
@@ -129,10 +132,15 @@ def add_lora(m, rank, alpha):
     g = torch.Generator().manual_seed(3)
     for p in m.parameters():
         p.requires_grad_(False)
+    names = []
     for layer in m.model.layers:
-        for holder, names in ((layer.self_attn, ("q_proj", "k_proj", "v_proj", "o_proj")), (layer.mlp, ("gate_proj", "up_proj", "down_proj"))):
-            for n in names:
-                setattr(holder, n, LoRA(getattr(holder, n), rank, alpha, g))
+        for holder, order in ((layer.self_attn, ("q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj")),
+                              (layer.mlp, ("gate_proj", "up_proj", "gate_up_proj", "down_proj"))):
+            for n in order:
+                if hasattr(holder, n):
+                    setattr(holder, n, LoRA(getattr(holder, n), rank, alpha, g))
+                    names.append(n)
+    return list(dict.fromkeys(names))
 
 def balance(m, seqs):  # transformers' load-balancing loss of each sequence, averaged over tokens: all before the last trained one
     loss, tokens = 0, 0
@@ -188,11 +196,11 @@ def main():
             save_file(gradients, os.path.join(d, "gradients_balance.safetensors"))
         if name in stepped:
             save_file(steps(m, seqs), os.path.join(d, "steps.safetensors"))
-        if name in ("qwen2", "smollm3", "gemma3_text", "olmo3"):
-            add_lora(m, 4, 8)
+        if name in adapted:
+            targets = add_lora(m, 4, 8)
             save_file({"base_model.model." + k.replace(".base.", "."): v.detach().half().contiguous() for k, v in m.named_parameters() if "lora_" in k
                        for k in [k + ".weight"]}, os.path.join(d, "adapter_model.safetensors"), metadata={"format": "pt"})
-            json.dump(dict(peft_type="LORA", r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+            json.dump(dict(peft_type="LORA", r=4, lora_alpha=8, target_modules=targets,
                            bias="none", task_type="CAUSAL_LM", base_model_name_or_path="", fan_in_fan_out=False, use_rslora=False), open(os.path.join(d, "adapter_config.json"), "w"))
             ref, tensors = reference(m, seqs)
             write_json(os.path.join(d, "reference_lora.json.gz"), ref)

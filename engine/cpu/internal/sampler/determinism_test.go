@@ -81,7 +81,7 @@ func TestSameTokensAndBitsHoweverScheduled(t *testing.T) {
 	for i := range inOrder {
 		inOrder[i] = i
 	}
-	for _, name := range []string{"llama", "mistral", "qwen3", "qwen3_moe", "smollm3", "gemma3_text", "olmo3"} {
+	for _, name := range []string{"llama", "mistral", "qwen3", "qwen3_moe", "smollm3", "gemma3_text", "olmo3", "phi3"} {
 		t.Run(name, func(t *testing.T) {
 			m := tiny(t, name)
 			want := answers(t, start(t, m, Options{Pool: kernel.NewPool(1)}), requests, inOrder, 1)

@@ -152,6 +152,7 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 		rope = &m.weights.local
 	}
 	if cfg.Rotates(layer) {
+		kernel.ScaleRows(m.pool, qkv.ColRange(0, q), rope.query, b.positions)
 		kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, rope.cos, rope.sin, b.positions)
 	}
 	m.mark("rest")

@@ -22,7 +22,8 @@ type weights struct {
 
 // rotations are the cosines and sines of RoPE by position.
 type rotations struct {
-	cos, sin kernel.Matrix // [MaxModelLen, HeadDim/2]
+	cos, sin kernel.Matrix // [MaxModelLen, rotated pairs]
+	query    []float32     // [MaxModelLen] factors on queries; nil if all are 1
 }
 
 // layerWeights are the weights of one block. A nil bias or norm means that the architecture has
@@ -90,17 +91,23 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 
 // rotations takes and fills the tables of RoPE, unless the arena only counts.
 func (t *taker) rotations(cfg *model.Config, length int) (r rotations) {
-	half := cfg.HeadDim / 2
-	r.cos, r.sin = kernel.NewMatrix(t.Float32(length*half), length, half), kernel.NewMatrix(t.Float32(length*half), length, half)
+	frequencies, scale := cfg.InverseFrequencies(length)
+	pairs := len(frequencies)
+	r.cos, r.sin = kernel.NewMatrix(t.Float32(length*pairs), length, pairs), kernel.NewMatrix(t.Float32(length*pairs), length, pairs)
+	if s := cfg.RopeScaling; s != nil && s.QueryBeta != 0 {
+		r.query = t.Float32(length)
+	}
 	if t.Err != nil || r.cos.Data == nil {
 		return r
 	}
-	frequencies, scale := cfg.InverseFrequencies(length)
 	for position := range length {
 		cos, sin := r.cos.Row(position), r.sin.Row(position)
 		for i, f := range frequencies {
 			s, c := math.Sincos(float64(position) * f)
 			cos[i], sin[i] = float32(c*scale), float32(s*scale)
+		}
+		if r.query != nil {
+			r.query[position] = cfg.QueryScale(position)
 		}
 	}
 	return r
@@ -148,11 +155,12 @@ type Weights struct {
 // loader fills weights from tensors by their Hugging Face names.
 type loader struct {
 	Weights
-	pool    *kernel.Pool
-	inPlace bool
-	offset  float32   // that norms add to their weights
-	norms   [4]string // of a layer
-	stage   []float32 // the tensors that form one matrix, joined
+	projections model.Projections
+	pool        *kernel.Pool
+	inPlace     bool
+	offset      float32   // that norms add to their weights
+	norms       [4]string // of a layer
+	stage       []float32 // the tensors that form one matrix, joined
 }
 
 const embeddingName = "model.embed_tokens"
@@ -164,6 +172,7 @@ func (w *weights) load(cfg *model.Config, opts *Options, from Weights) error {
 	if err := l.embedding(w); err != nil {
 		return err
 	}
+	l.projections = cfg.Projections()
 	for i := range w.layers {
 		if err := l.layer(&w.layers[i], fmt.Sprintf("model.layers.%d.", i)); err != nil {
 			return err
@@ -206,12 +215,10 @@ func (l *loader) packed(names ...string) *kernel.Packed {
 func (l *loader) layer(w *layerWeights, prefix string) error {
 	for _, step := range []func() error{
 		func() error { return l.norm(w.attentionNorm, prefix+l.norms[0]) },
-		func() error {
-			return l.linear(w.qkv, prefix+"self_attn.q_proj", prefix+"self_attn.k_proj", prefix+"self_attn.v_proj")
-		},
+		func() error { return l.projection(w.qkv, prefix, l.projections.QKV) },
 		func() error { return l.norm(w.qNorm, prefix+"self_attn.q_norm") },
 		func() error { return l.norm(w.kNorm, prefix+"self_attn.k_norm") },
-		func() error { return l.linear(w.out, prefix+"self_attn.o_proj") },
+		func() error { return l.projection(w.out, prefix, l.projections.Output) },
 		func() error { return l.norm(w.outNorm, prefix+l.norms[1]) },
 		func() error { return l.norm(w.mlpNorm, prefix+l.norms[2]) },
 		func() error { return l.norm(w.downNorm, prefix+l.norms[3]) },
@@ -229,10 +236,19 @@ func (l *loader) mlp(w *layerWeights, prefix string) error {
 	if w.mixture != nil {
 		return l.mixture(w.mixture, prefix)
 	}
-	if err := l.linear(w.gateUp, prefix+"mlp.gate_proj", prefix+"mlp.up_proj"); err != nil {
+	if err := l.projection(w.gateUp, prefix, l.projections.GateUp); err != nil {
 		return err
 	}
-	return l.linear(w.down, prefix+"mlp.down_proj")
+	return l.projection(w.down, prefix, l.projections.Down)
+}
+
+// projection fills dst with modules whose names begin with prefix.
+func (l *loader) projection(dst linear, prefix string, from model.Projection) error {
+	names := make([]string, len(from.Names))
+	for i, name := range from.Names {
+		names[i] = prefix + name
+	}
+	return l.linear(dst, names...)
 }
 
 // vector fills dst with a tensor. dst is nil if the model has no such tensor.
