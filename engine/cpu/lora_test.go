@@ -24,7 +24,9 @@ func TestAdapterGradientsEqualAutograd(t *testing.T) {
 			var want reference
 			readJSON(t, filepath.Join("testdata", name, "reference_lora.json.gz"), &want)
 			tensor := tensorFile(t, filepath.Join("testdata", name, "gradients_lora.safetensors"))
-			compareGradients(t, open(t, adapterOptions(name)), want, func(name string) []float32 { return tensor(strings.TrimSuffix(name, ".weight")) })
+			compareGradients(t, open(t, adapterOptions(name)), want, func(name string) []float32 {
+				return tensor(strings.TrimSuffix(name, ".weight"))
+			})
 		})
 	}
 }

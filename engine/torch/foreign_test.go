@@ -16,8 +16,9 @@ import (
 const tinyModel = `
 import sys
 from transformers import AutoConfig, AutoModelForCausalLM
-config = AutoConfig.for_model(sys.argv[1], hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-                              head_dim=8, vocab_size=64, max_position_embeddings=64, bos_token_id=0, eos_token_id=1, pad_token_id=None)
+config = AutoConfig.for_model(sys.argv[1], hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+                              num_key_value_heads=2, head_dim=8, vocab_size=64, max_position_embeddings=64,
+                              bos_token_id=0, eos_token_id=1, pad_token_id=None)
 AutoModelForCausalLM.from_config(config).save_pretrained(sys.argv[2])
 `
 
@@ -33,7 +34,7 @@ func TestFamiliesThatOnlyTheWorkerComputes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := base.Embedded(); err == nil || !strings.Contains(err.Error(), `model_type "`+family+`"`) {
+		if err := base.Foreign.Refuse(); err == nil || !strings.Contains(err.Error(), `model_type "`+family+`"`) {
 			t.Errorf("%s: the embedded engine says %v", family, err)
 		}
 		for _, lora := range []*engine.LoRASpec{nil, {LoraRank: 2, LoraAlpha: 4}} {
