@@ -77,6 +77,23 @@ func register(name string, f family) *family {
 	return &f
 }
 
+// Family is a model_type that this program knows. The PyTorch worker computes all of them, if its proof of
+// a model holds.
+type Family struct {
+	Name     string
+	Embedded bool // the embedded engine computes it
+	GGUF     bool // it is read from GGUF files and written to them
+}
+
+// Families lists the known values of model_type.
+func Families() (all []Family) {
+	for _, name := range architectures() {
+		f := families[name]
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts})
+	}
+	return all
+}
+
 // architectures lists the values of Config.Architecture.
 func architectures() []string { return slices.Sorted(maps.Keys(families)) }
 

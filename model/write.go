@@ -146,7 +146,7 @@ func (c *Config) synthesised() map[string]any {
 		raw["no_rope_layers"], raw["no_rope_layer_interval"] = layers, fam.noRopeEvery
 	}
 	if fam.experts {
-		maps.Copy(raw, c.mixtureJSON())
+		maps.Copy(raw, c.Mixture.json())
 	}
 	if fam.write != nil {
 		fam.write(c, raw)
