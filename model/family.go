@@ -19,10 +19,8 @@ type family struct {
 	headDim           int       // default; 0 means HiddenSize/NumHeads
 	slidingWindow     int       // default if the key is missing
 	slidingEverywhere bool
-	slidingPattern    int     // default: each so-many-th layer has no window; 0: layers have one only if the config says so
-	partialRotary     bool    // config.json may have partial_rotary_factor
-	queryScale        bool    // rope_parameters have llama_4_scaling_beta
-	longRope          bool    // RoPE is plain or longrope, which older files call su or yarn
+	slidingPattern    int // default: each so-many-th layer has no window; 0: layers have one only if the config says so
+	rotation          rotation
 	maxPositions      int     // default
 	normEps           float64 // default; 0 means 1e-6
 	tied              bool    // default of tie_word_embeddings
@@ -40,6 +38,13 @@ type family struct {
 
 // hasWindow reports whether models of the family may have a sliding window.
 func (f *family) hasWindow() bool { return f.slidingWindow > 0 || f.slidingEverywhere }
+
+// rotation says what RoPE of a family may be, besides that of all families.
+type rotation struct {
+	partial bool // config.json may have partial_rotary_factor
+	queries bool // it is yarn, whose parameters have llama_4_scaling_beta
+	long    bool // it is plain or longrope, which older files call su or yarn
+}
 
 // ggufForm says how llama.cpp has the models of a family.
 type ggufForm struct {

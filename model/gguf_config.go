@@ -152,7 +152,7 @@ func (m *metadata) heads(c *Config) {
 	}
 	switch {
 	case rotated == 0 || rotated == c.HeadDim:
-	case families[c.Architecture].partialRotary:
+	case families[c.Architecture].rotation.partial:
 		c.RotaryDim = rotated
 	default:
 		m.fail("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim)

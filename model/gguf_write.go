@@ -117,8 +117,8 @@ func (c *Config) checkGGUF() error {
 		return nil
 	case s.Type == "yarn" && form.queryScale && s.AttentionFactor == 0 && s.MScale == s.MScaleAllDim && s.MScale > 0 && !s.KeepFraction:
 		return nil
-	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
-		!s.KeepFraction:
+	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 &&
+		s.MScale == 0 && s.MScaleAllDim == 0 && !s.KeepFraction:
 		return nil
 	}
 	return refuse("this rope_scaling (%s)", c.RopeScaling.Type)
