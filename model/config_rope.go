@@ -17,14 +17,17 @@ var ropeKeys = []string{
 // ropeKinds are the scalings that the embedded engine computes.
 var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn", "longrope"}
 
+// queryKeys are the further keys of a family with a factor on queries.
+var queryKeys = []string{"llama_4_scaling_beta", "max_position_embeddings"}
+
 // rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
 func (r *configReader) rope() {
 	c := r.c
 	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
+	r.rotary(&r.object)
 	if r.localRopeTheta != 0 {
 		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localRopeTheta)
 	}
-	r.rotary(&r.object)
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
 		if value == nil {
@@ -51,6 +54,9 @@ func (r *configReader) rope() {
 		r.errs = append(r.errs, o.errs...)
 		return // rope_scaling wins, as in transformers
 	}
+	if r.queryScale {
+		r.fail("rope_parameters is missing")
+	}
 }
 
 // byLayerType returns what newer files say of layers with a window, and leaves in o what they say of the others. It returns nil
@@ -68,7 +74,7 @@ func (r *configReader) byLayerType(o *object) *object {
 
 func (r *configReader) scaling(o *object) *RopeScaling {
 	for _, key := range slices.Sorted(maps.Keys(o.raw)) {
-		if !slices.Contains(ropeKeys, key) {
+		if !slices.Contains(ropeKeys, key) && !(r.queryScale && slices.Contains(queryKeys, key)) {
 			r.lacks("%s%s", o.path, key)
 		}
 	}
@@ -78,6 +84,9 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		kind = "longrope"
 	}
 	switch {
+	case r.queryScale && kind != "yarn":
+		o.fail("type %q is unknown for %s, expected yarn", kind, r.c.Architecture)
+		return nil
 	case kind == "default":
 		return nil
 	case r.longRope && kind != "longrope":
@@ -99,6 +108,7 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		s.AttentionFactor = o.number("attention_factor", 0)
 		s.MScale, s.MScaleAllDim = o.number("mscale", 0), o.number("mscale_all_dim", 0)
 		s.KeepFraction = !o.flag("truncate", true)
+		s.QueryBeta = o.number("llama_4_scaling_beta", 0)
 	case "longrope":
 		s.OriginalMaxPositions = r.integer("original_max_position_embeddings", o.integer("original_max_position_embeddings", 0))
 		s.Factor = o.number("factor", max(1, float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1))))

@@ -116,11 +116,12 @@ func TestLayersWithoutRope(t *testing.T) {
 		if !reflect.DeepEqual(c.NoRope, want) || c.Rotates(3) != (want == nil || !want[3]) {
 			t.Errorf("%s: layers without RoPE %v, want %v", keys, c.NoRope, want)
 		}
-		if c.RopeTheta != 2e6 || !c.TieEmbeddings || c.Embedded() != nil {
-			t.Errorf("%s: base %v, tied %t, %v", keys, c.RopeTheta, c.TieEmbeddings, c.Embedded())
+		if c.RopeTheta != 2e6 || !c.TieEmbeddings || c.Foreign.Refuse() != nil {
+			t.Errorf("%s: base %v, tied %t, %v", keys, c.RopeTheta, c.TieEmbeddings, c.Foreign.Refuse())
 		}
 		err = c.checkGGUF()
-		if fits := keys == ``; fits != (err == nil) || err != nil && !strings.Contains(err.Error(), "RoPE in these layers (no_rope_layers)") {
+		const refusal = "RoPE in these layers (no_rope_layers)"
+		if fits := keys == ``; fits != (err == nil) || err != nil && !strings.Contains(err.Error(), refusal) {
 			t.Errorf("%s: GGUF: %v", keys, err)
 		}
 	}

@@ -21,6 +21,7 @@ type family struct {
 	slidingEverywhere bool
 	slidingPattern    int     // default: each so-many-th layer has no window; 0: layers have one only if the config says so
 	partialRotary     bool    // config.json may have partial_rotary_factor
+	queryScale        bool    // rope_parameters have llama_4_scaling_beta
 	longRope          bool    // RoPE is plain or longrope, which older files call su or yarn
 	maxPositions      int     // default
 	normEps           float64 // default; 0 means 1e-6
@@ -28,12 +29,12 @@ type family struct {
 	ropeTheta         float64 // default; 0 means 10000
 	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
 	experts           bool
+	projections       projectionNames                     // the usual ones if empty
+	foreign           bool                                // the embedded engine does not compute it
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the classes with another head; "" is that of class
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
-	projections       projectionNames                     // the usual ones if empty
-	foreign           bool                                // the embedded engine does not compute it
 	gguf              ggufForm
 }
 
@@ -48,6 +49,8 @@ type ggufForm struct {
 	biases      bool   // it reads biases after the attention and in the MLP
 	squareHeads bool   // NumHeads·HeadDim must be HiddenSize
 	longFactors bool   // it reads the factors of longrope
+	factors     bool   // it reads variation.factors
+	queryScale  bool   // it reads the factor on queries and all of yarn's fields
 	window      bool   // files have the sliding window, which llama.cpp does not apply
 
 	tensors map[string]string // names that differ from layerNames
@@ -57,7 +60,7 @@ type ggufForm struct {
 	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
 }
 
-// hasWindows reports whether llama.cpp gives the layers of c their windows.
+// hasWindows reports whether llama.cpp gives the layers of c their windows. A window as wide as the context is none.
 func (f *ggufForm) hasWindows(c *Config) bool {
 	if f.pattern == 0 {
 		return c.SlidingWindow == 0 || c.SlidingWindow >= c.MaxPositions
@@ -72,6 +75,23 @@ var families = map[string]*family{}
 func register(name string, f family) *family {
 	families[name] = &f
 	return &f
+}
+
+// Family is a model_type that this program knows. The PyTorch worker computes all of them, if its proof of
+// a model holds.
+type Family struct {
+	Name     string
+	Embedded bool // the embedded engine computes it
+	GGUF     bool // it is read from GGUF files and written to them
+}
+
+// Families lists the known values of model_type.
+func Families() (all []Family) {
+	for _, name := range architectures() {
+		f := families[name]
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts})
+	}
+	return all
 }
 
 // architectures lists the values of Config.Architecture.

@@ -24,8 +24,8 @@ func TestGemmaConfig(t *testing.T) {
 		t.Errorf("%d parameters", n)
 	}
 	local := c.LocalRope()
-	if c.RopeTheta != 1e6 || local == nil || local.RopeTheta != 1e4 || !c.TieEmbeddings || c.Embedded() != nil {
-		t.Errorf("base %v, local %+v, tied %t, %v", c.RopeTheta, local, c.TieEmbeddings, c.Embedded())
+	if c.RopeTheta != 1e6 || local == nil || local.RopeTheta != 1e4 || !c.TieEmbeddings || c.Foreign.Refuse() != nil {
+		t.Errorf("base %v, local %+v, tied %t, %v", c.RopeTheta, local, c.TieEmbeddings, c.Foreign.Refuse())
 	}
 	if c.EmbeddingScale != math.Sqrt(640) || c.AttentionScale != 1./16 {
 		t.Errorf("factors %v of embeddings, %v of scores", c.EmbeddingScale, c.AttentionScale)
@@ -48,7 +48,7 @@ func TestGemmaConfig(t *testing.T) {
 		{`"use_bidirectional_attention":false`, `"use_bidirectional_attention":true`, "use_bidirectional_attention"},
 	} {
 		c, err := ParseConfig([]byte(strings.Replace(gemmaConfig, other.was, other.is, 1)))
-		if err != nil || c.Embedded() == nil || !strings.HasPrefix(c.Embedded().Error(), other.want+": the embedded engine") {
+		if err != nil || c.Foreign.Refuse() == nil || !strings.HasPrefix(c.Foreign.Refuse().Error(), other.want+": the embedded engine") {
 			t.Errorf("%s: %v, %+v", other.is, err, c)
 		}
 	}

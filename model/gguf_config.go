@@ -176,12 +176,24 @@ func (m *metadata) scaling(c *Config) {
 		c.RopeScaling = &RopeScaling{Type: "linear", Factor: m.number(prefix+"factor", 0)}
 	case "yarn":
 		c.RopeScaling = &RopeScaling{
-			Type: "yarn", Factor: m.number(prefix+"factor", 0), BetaFast: 32, BetaSlow: 1,
+			Type: "yarn", Factor: m.number(prefix+"factor", 0),
+			BetaFast: m.number(prefix+"yarn_beta_fast", 32), BetaSlow: m.number(prefix+"yarn_beta_slow", 1),
 			OriginalMaxPositions: m.integer(prefix+"original_context_length", c.MaxPositions),
 		}
 	default:
 		m.fail("metadata %stype is %q; supported are none, linear, yarn", prefix, kind)
 	}
+	if !families[c.Architecture].gguf.queryScale {
+		return
+	}
+	s := c.RopeScaling
+	if s == nil || s.Type != "yarn" {
+		m.fail("metadata %stype is %q; a %s needs yarn", prefix, kind, c.Architecture)
+		return
+	}
+	s.MScale = m.number(prefix+"yarn_log_multiplier", 0)
+	s.MScaleAllDim = s.MScale
+	s.QueryBeta = m.number(c.ggufArchitecture()+".attention.temperature_scale", 0)
 }
 
 // longRope reads the factors of longrope, the only trace of it in GGUF files.
@@ -234,6 +246,11 @@ func (m *metadata) variation(c *Config, form *ggufForm) {
 			m.fail("metadata %s is missing", key)
 		}
 		c.SlidingLayers = slidingLayers(min(c.NumLayers, maxLayers), form.pattern)
+	}
+	for _, f := range c.factors() {
+		if form.factors {
+			*f.value = m.number(c.ggufArchitecture()+"."+f.gguf, 0)
+		}
 	}
 	if form.read != nil {
 		form.read(c)

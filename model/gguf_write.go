@@ -115,7 +115,9 @@ func (c *Config) checkGGUF() error {
 		return nil
 	case s.Type == "llama3" && form.divisors, s.Type == "longrope" && form.longFactors:
 		return nil
-	case s.Type == "yarn" && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
+	case s.Type == "yarn" && form.queryScale && s.AttentionFactor == 0 && s.MScale == s.MScaleAllDim && s.MScale > 0 && !s.KeepFraction:
+		return nil
+	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
 		!s.KeepFraction:
 		return nil
 	}
@@ -138,9 +140,6 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 	add("attention.layer_norm_rms_epsilon", float32(c.RMSNormEps))
 	add("rope.dimension_count", uint32(c.rotated()))
 	add("rope.freq_base", float32(c.RopeTheta))
-	if form := families[c.Architecture].gguf; form.window || form.pattern > 0 {
-		add("attention.sliding_window", uint32(c.SlidingWindow))
-	}
 	switch s := c.RopeScaling; {
 	case s == nil || s.Type == "llama3":
 	case s.Type == "longrope":
@@ -151,6 +150,20 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 		add("rope.scaling.factor", float32(s.Factor))
 		if s.Type == "yarn" {
 			add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
+		}
+		if families[c.Architecture].gguf.queryScale {
+			add("rope.scaling.yarn_beta_fast", float32(s.BetaFast))
+			add("rope.scaling.yarn_beta_slow", float32(s.BetaSlow))
+			add("rope.scaling.yarn_log_multiplier", float32(s.MScaleAllDim))
+			add("attention.temperature_scale", float32(s.QueryBeta))
+		}
+	}
+	if form := families[c.Architecture].gguf; form.pattern > 0 || form.window {
+		add("attention.sliding_window", uint32(c.SlidingWindow))
+	}
+	for _, f := range c.factors() {
+		if families[c.Architecture].gguf.factors {
+			add(f.gguf, float32(*f.value))
 		}
 	}
 	add("vocab_size", uint32(c.VocabSize))

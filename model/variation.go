@@ -11,6 +11,8 @@ type variation struct {
 
 	EmbeddingScale float64 // multiplies the embeddings of tokens, but not a tied head; 0 for none
 	AttentionScale float64 // of the scores; 0 means 1/√HeadDim
+	ResidualScale  float64 // multiplies what the attention and the MLP give, before the residual stream gets it; 0 for none
+	LogitScale     float64 // divides the logits; 0 for none
 	LocalRopeTheta float64 // base of RoPE in SlidingLayers, where it has no scaling; 0: they rotate as all layers do
 }
 
@@ -18,6 +20,8 @@ type variation struct {
 func (v *variation) check(c *Config, d *demands) {
 	d.add(v.EmbeddingScale >= 0 && v.EmbeddingScale < 1e9, "the embeddings' factor is %v; expected a positive number", v.EmbeddingScale)
 	d.add(v.AttentionScale >= 0 && v.AttentionScale < 1e9, "the factor of attention scores is %v; expected a positive number", v.AttentionScale)
+	d.add(v.ResidualScale >= 0 && v.ResidualScale < 1e9, "the factor of residual branches is %v; expected a positive number", v.ResidualScale)
+	d.add(v.LogitScale >= 0 && v.LogitScale < 1e9, "the divisor of logits is %v; expected a positive number", v.LogitScale)
 	d.add(v.LocalRopeTheta == 0 || v.LocalRopeTheta > 1 && v.LocalRopeTheta < 1e30,
 		"the rope_theta of sliding layers is %v; expected a number above 1", v.LocalRopeTheta)
 	d.add(v.LocalRopeTheta == 0 || c.RopeScaling == nil || c.RopeScaling.Type != "dynamic",

@@ -146,7 +146,7 @@ func (c *Config) synthesised() map[string]any {
 		raw["no_rope_layers"], raw["no_rope_layer_interval"] = layers, fam.noRopeEvery
 	}
 	if fam.experts {
-		maps.Copy(raw, c.mixtureJSON())
+		maps.Copy(raw, c.Mixture.json())
 	}
 	if fam.write != nil {
 		fam.write(c, raw)
@@ -190,6 +190,9 @@ func (s *RopeScaling) json() map[string]any {
 			if value != 0 {
 				raw[key] = value
 			}
+		}
+		if s.QueryBeta != 0 {
+			raw["llama_4_scaling_beta"] = s.QueryBeta
 		}
 	}
 	return raw

@@ -36,7 +36,7 @@ func (b *backbone) backwardLayer(index int, l, grad *layer, a *activations, p *p
 	in, mid := a.in.RowRange(0, rows), a.mid.RowRange(0, rows)
 	dNormed := first(w.dNormed, rows, c.HiddenSize)
 
-	dDown := b.backNorm(l.downNorm, dx, a.down, a.downRstd, grad.downNorm)
+	dDown := b.backNorm(l.downNorm, b.ofPart(dx), a.down, a.downRstd, grad.downNorm)
 	normed := b.normed(l.mlpNorm, mid, nil)
 	if l.experts != nil {
 		b.backExperts(l.experts, grad.experts, a.experts, dNormed, dDown, normed)
@@ -47,7 +47,7 @@ func (b *backbone) backwardLayer(index int, l, grad *layer, a *activations, p *p
 
 	q := c.NumHeads * c.HeadDim
 	dAttention := first(w.dNormed, rows, q)
-	dOutput := b.backNorm(l.outputNorm, dx, a.output, a.outRstd, grad.outputNorm)
+	dOutput := b.backNorm(l.outputNorm, b.ofPart(dx), a.output, a.outRstd, grad.outputNorm)
 	l.output.backward(b.pool, w.low, &grad.output, dAttention, dOutput, a.attention.RowRange(0, rows))
 	dQKV := w.dQKV.RowRange(0, rows)
 	b.backAttend(index, dQKV, dAttention, a, p)
@@ -60,6 +60,18 @@ func (b *backbone) backwardLayer(index int, l, grad *layer, a *activations, p *p
 	normed = b.normed(l.attentionNorm, in, nil)
 	l.qkv.backward(b.pool, w.low, &grad.qkv, dNormed, dQKV, normed)
 	b.backNormed(l.attentionNorm, dx, dNormed, in, a.rstd, grad.attentionNorm)
+}
+
+// ofPart returns the gradient with respect to what a part of a layer gives before scalePart, given dx with respect to the residual
+// stream behind it. The next call overwrites the result.
+func (b *backbone) ofPart(dx kernel.Matrix) kernel.Matrix {
+	s := b.cfg.ResidualScale
+	if s == 0 {
+		return dx
+	}
+	d := b.work.out.RowRange(0, dx.Rows) // the head has read the last layer's output
+	eachRow(b.pool, dx.Rows, func(i int) { kernel.Scale(d.Row(i), dx.Row(i), float32(s)) })
+	return d
 }
 
 // backNorm returns the gradient with respect to x, which a part of a layer gives, from that with respect to the residual stream.

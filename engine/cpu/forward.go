@@ -47,10 +47,18 @@ func (b *backbone) scaleEmbeddings(x kernel.Matrix) {
 	}
 }
 
+// scalePart multiplies what a part of a layer adds to the residual stream by the model's factor.
+func (b *backbone) scalePart(x kernel.Matrix) {
+	if s := b.cfg.ResidualScale; s != 0 {
+		scaleRows(b.pool, x, float32(s))
+	}
+}
+
 // forwardLayer computes out = mid + MLP(norm(mid)) with mid = in + attention(norm(in)). The model says which norms it has.
 func (b *backbone) forwardLayer(index int, l *layer, a *activations, p *packing, out kernel.Matrix) {
 	b.activate(index, l, a, p)
 	b.applyMLP(l, a, out)
+	b.scalePart(out)
 	kernel.AddRows(b.pool, out, a.mid.RowRange(0, out.Rows))
 }
 
@@ -71,6 +79,7 @@ func (b *backbone) activate(index int, l *layer, a *activations, p *packing) {
 	if l.outputNorm != nil {
 		b.norm(l.outputNorm).apply(mid, output, a.outRstd[:rows])
 	}
+	b.scalePart(mid)
 	kernel.AddRows(b.pool, mid, in)
 	b.activateMLP(l, a, b.normed(l.mlpNorm, mid, a.midRstd))
 }

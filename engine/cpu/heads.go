@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 
-// rotate applies a layer's RoPE to the q and k columns of qkv in place, and the factors on queries. With back
-// it applies the inverse rotation and the same factors, which is the backward pass.
+// rotate applies a layer's RoPE to the q and k columns of qkv in place, and the factors on queries. With
+// back it applies the inverse rotation and the same factors, which is the backward pass.
 func (b *backbone) rotate(layer int, qkv kernel.Matrix, p *packing, back bool) {
 	c, tables := b.cfg, &b.rope
 	if b.local.cfg != nil && c.Window(layer) > 0 {

@@ -46,8 +46,8 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 	if adapters != nil {
 		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
 	}
-	attentionNorm, outputNorm, mlpNorm, downNorm := cfg.LayerNorms()
 	p := cfg.Projections()
+	attentionNorm, outputNorm, mlpNorm, downNorm := cfg.LayerNorms()
 	for i := range cfg.NumLayers {
 		prefix := layerPrefix(i)
 		view := func(from model.Projection) linear {

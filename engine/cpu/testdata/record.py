@@ -3,7 +3,8 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, MistralConfig, Olmo3Config, Phi3Config, Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, LlamaConfig, Ministral3Config, MistralConfig, Olmo3Config, Phi3Config
+from transformers import Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -20,6 +21,11 @@ models = {
     "qwen3_moe_sums": Qwen3MoeConfig(**base, head_dim=8, tie_word_embeddings=True, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=12,
                                      norm_topk_prob=False, router_aux_loss_coef=0.3, experts_implementation="eager", **rope(rope_type="default")),
     "smollm3": SmolLM3Config(**{**base, "num_hidden_layers": 3}, no_rope_layer_interval=2, tie_word_embeddings=True, **rope(rope_type="default")),
+    "phi3": Phi3Config(**{**base, "max_position_embeddings": 1024}, original_max_position_embeddings=256, tie_word_embeddings=True,
+                       **rope(rope_type="longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.5, 2.5], long_factor=[1.0, 4.0, 16.0])),
+    "ministral3": Ministral3Config(**base, head_dim=16, tie_word_embeddings=False,
+                                   **rope(rope_type="yarn", factor=8.0, original_max_position_embeddings=8, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                                          mscale_all_dim=1.0, llama_4_scaling_beta=0.5)),
     "gemma3_text": Gemma3TextConfig(**{**base, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=9, sliding_window=5, attention_bias=True,
                                     layer_types=["sliding_attention", "full_attention", "sliding_attention"],
                                     rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
@@ -27,12 +33,15 @@ models = {
     "olmo3": Olmo3Config(**{**base, "num_hidden_layers": 3}, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
                          rope_parameters=dict(full_attention=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=500000.0),
                                               sliding_attention=dict(rope_type="default", rope_theta=500000.0))),
-    "phi3": Phi3Config(**{**base, "max_position_embeddings": 1024}, original_max_position_embeddings=256, tie_word_embeddings=True,
-                       **rope(rope_type="longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.5, 2.5], long_factor=[1.0, 4.0, 16.0])),
+    "granite": GraniteConfig(**base, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
+                             logits_scaling=2.0, **rope(rope_type="default")),
+    "granitemoehybrid": GraniteMoeHybridConfig(**{**base, "intermediate_size": 24}, shared_intermediate_size=40, num_local_experts=0, mamba_n_heads=4,
+                                               layer_types=["full_attention"] * 2, embedding_multiplier=0.5, attention_multiplier=0.3,
+                                               residual_multiplier=1.5, logits_scaling=0.7),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
-adapted = ["qwen2", "smollm3", "phi3", "gemma3_text", "olmo3"]  # models that are recorded with an adapter, too
-stepped = ["smollm3", "phi3", "gemma3_text", "olmo3"]  # models whose optimizer steps are recorded, too
+adapted = ["qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite"]  # models that are recorded with an adapter, too
+stepped = ["smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"]  # models whose optimizer steps are recorded, too
 offset = ["gemma3_text"]  # norms multiply by 1 + weight
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),

@@ -165,7 +165,20 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	m.linear(out, attended, w.out)
 	m.adapt(b.adapted, out, attended, func(u *updates) *update { return &u.layers[layer].out })
 	m.mark("out")
-	kernel.AddRows(m.pool, x, m.norm(out, out, w.outNorm))
+	m.add(x, m.norm(out, out, w.outNorm))
+}
+
+// add adds what a part of a layer gives to the residual stream x, with the model's factor.
+func (m *network) add(x, part kernel.Matrix) {
+	if s := m.cfg.ResidualScale; s != 0 {
+		m.scale(part, float32(s))
+	}
+	kernel.AddRows(m.pool, x, part)
+}
+
+// scale multiplies x [R, n] by a factor.
+func (m *network) scale(x kernel.Matrix, factor float32) {
+	m.pool.Run(x.Rows, func(i int) { kernel.Scale(x.Row(i), x.Row(i), factor) })
 }
 
 // norm returns the normed rows of x, in y, which may be x; x itself if the model has no such norm.
@@ -200,7 +213,7 @@ func (m *network) mlp(layer int, b *batch, x kernel.Matrix) {
 	} else {
 		m.dense(layer, b, out, in)
 	}
-	kernel.AddRows(m.pool, x, m.norm(out, out, w.downNorm))
+	m.add(x, m.norm(out, out, w.downNorm))
 }
 
 // dense writes the output of the MLP to y [R, H], which may be its input x.
@@ -236,6 +249,9 @@ func (m *network) head(b *batch, from, to int) kernel.Matrix {
 	kernel.MatMulPacked(m.pool, logits, hidden, m.weights.head, false)
 	b.headAdapted = stretches(b.headAdapted, b.headAdapters[from:to])
 	m.adapt(b.headAdapted, logits, hidden, func(u *updates) *update { return &u.head })
+	if s := m.cfg.LogitScale; s != 0 {
+		m.scale(logits, float32(1/s))
+	}
 	m.mark("head")
 	return logits
 }

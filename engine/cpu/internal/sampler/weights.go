@@ -20,10 +20,10 @@ type weights struct {
 	rope, local rotations // local is that of layers with a window; empty if they rotate as all do
 }
 
-// rotations are the cosines and sines of RoPE by position.
+// rotations are the cosines and sines of RoPE, and the factors on queries, by position.
 type rotations struct {
 	cos, sin kernel.Matrix // [MaxModelLen, rotated pairs]
-	query    []float32     // [MaxModelLen] factors on queries; nil if all are 1
+	query    []float32     // [MaxModelLen]; nil if all factors are 1
 }
 
 // layerWeights are the weights of one block. A nil bias or norm means that the architecture has
@@ -155,8 +155,8 @@ type Weights struct {
 // loader fills weights from tensors by their Hugging Face names.
 type loader struct {
 	Weights
-	projections model.Projections
 	pool        *kernel.Pool
+	projections model.Projections
 	inPlace     bool
 	offset      float32   // that norms add to their weights
 	norms       [4]string // of a layer
