@@ -207,6 +207,8 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 		`{"model_type":"qwen2","num_key_value_heads":2}`,
 		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layer_interval":2}`,
 		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layers":[0,0]}`, `{"model_type":"smollm3","num_key_value_heads":2}`,
+		`{"model_type":"gemma3_text","num_key_value_heads":2,"query_pre_attn_scalar":8,"sliding_window":9,"sliding_window_pattern":2}`,
+		`{"model_type":"olmo3","rope_scaling":{"type":"yarn","factor":4,"attention_factor":1.2}}`,
 		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`),
 		moe(`"output_router_logits":true,"router_aux_loss_coef":2`),
 	} {
