@@ -63,6 +63,7 @@ type ggufForm struct {
 	pattern int                    // slidingPattern of all its models, which is not in files; 0: it has no windows
 	read    func(c *Config)        // sets what files do not say
 	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
+	lacks   string                 // what it cannot say of any of them; "" for nothing
 }
 
 // hasWindows reports whether llama.cpp gives the layers of c their windows. A window as wide as the context is none.
@@ -94,7 +95,7 @@ type Family struct {
 func Families() (all []Family) {
 	for _, name := range architectures() {
 		f := families[name]
-		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts})
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && f.gguf.lacks == ""})
 	}
 	return all
 }

@@ -8,7 +8,8 @@ import (
 
 const ministral3Config = `{"model_type":"ministral3","hidden_size":32,"intermediate_size":40,"num_hidden_layers":2,"num_attention_heads":4,
 "num_key_value_heads":2,"head_dim":16,"vocab_size":64,"max_position_embeddings":64,
-"rope_parameters":{"rope_type":"yarn","rope_theta":1000000.0,"factor":8.0,"original_max_position_embeddings":8,"max_position_embeddings":64,"beta_fast":4.0,"beta_slow":1.0,"mscale":1.0,
+"rope_parameters":{"rope_type":"yarn","rope_theta":1000000.0,"factor":8.0,"original_max_position_embeddings":8,"max_position_embeddings":64,
+"beta_fast":4.0,"beta_slow":1.0,"mscale":1.0,
 "mscale_all_dim":1.0,"llama_4_scaling_beta":0.1}}`
 
 func TestMinistral3Config(t *testing.T) {

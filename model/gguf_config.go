@@ -255,10 +255,12 @@ func (m *metadata) variation(c *Config, form *ggufForm) {
 	if form.read != nil {
 		form.read(c)
 	}
+	what := form.lacks
 	if form.refuses != nil {
-		if what := form.refuses(c); what != "" {
-			m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
-		}
+		what = form.refuses(c)
+	}
+	if what != "" {
+		m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
 	}
 }
 

@@ -103,6 +103,8 @@ func (c *Config) checkGGUF() error {
 		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
+	case form.lacks != "":
+		return refuse("%s", form.lacks)
 	case form.refuses != nil && form.refuses(c) != "":
 		return refuse("%s", form.refuses(c))
 	case !form.hasWindows(c):
