@@ -29,7 +29,7 @@ func TestGroupOf(t *testing.T) {
 		{"loss and logits", []string{k + "avx2LogitGrad", k + "(*kernels).logitGradRow", k + "LogitBackward.func1"}},
 		{"drawing tokens", []string{s + "(*drawer).pick", s + "(*drawer).draw"}},
 		{"drawing tokens", []string{k + "avx2Max", k + "Max", s + "(*drawer).draw"}},
-		{"elementwise", []string{k + "avx2Swiglu", k + "(*kernels).swigluRow", k + "SwiGLU.func1"}},
+		{"elementwise", []string{k + "avx2Swiglu", k + "gating.row", k + "Gate.Forward.func1"}},
 		{"sharing out work", []string{"runtime.futex", "runtime.notesleep", k + "(*job).wait", k + "(*Pool).Run"}},
 		{"sampler", []string{"runtime.mapaccess1", s + "(*scheduler).admit"}},
 		{"elementwise", []string{"runtime.memclrNoHeapPointers", e + "clearFlat.func1"}},

@@ -2,15 +2,12 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 )
 
 // Config describes a model's architecture and special tokens.
 type Config struct {
-	Architecture string // "llama", "mistral", "qwen2", "qwen3" or "qwen3_moe"
+	Architecture string // model_type of config.json; Families lists them
 
 	HiddenSize       int
 	IntermediateSize int // inner width of the MLP in layers without experts
@@ -18,12 +15,14 @@ type Config struct {
 	NumHeads         int
 	NumKVHeads       int // divides NumHeads
 	HeadDim          int // even; NumHeads·HeadDim need not be HiddenSize
+	RotaryDim        int // elements of a head, from the first, that RoPE rotates; even, 0 for all
 	VocabSize        int
 	MaxPositions     int // tokens of the longest sequence that the model was trained on
 
 	RMSNormEps  float64
 	RopeTheta   float64
 	RopeScaling *RopeScaling // nil for plain RoPE
+	NoRope      []bool       // [NumLayers] which layers have no RoPE; nil if all have it
 
 	Head      Head
 	NumLabels int  // outputs of a classification head
@@ -33,16 +32,19 @@ type Config struct {
 	AttentionBias       bool // q, k and v projections have biases
 	AttentionOutputBias bool // the attention's output projection has a bias
 	MLPBias             bool // gate, up and down projections have biases
-	QKNorm              bool // RMSNorm over each head of q and k, before RoPE
 
 	Mixture *Mixture // describes the layers with experts; nil if there are none
 
 	SlidingWindow int    // tokens, itself included, that a token attends to in SlidingLayers; 0 for no window
 	SlidingLayers []bool // [NumLayers] which layers use the window; nil if SlidingWindow is 0
 
+	variation
+
 	BOS []int32 // beginning-of-sequence tokens; may be empty
 	EOS []int32 // every token that ends a reply: first those of generation_config.json, then those of config.json
 	PAD []int32 // padding tokens; may be empty
+
+	Foreign *Foreign // what only other engines compute; nil if the embedded engine computes the model
 
 	InitializerRange float64        // standard deviation of the "hf" random initialisation
 	Raw              map[string]any // config.json as read (numbers are json.Number); nil if the config has another source
@@ -51,17 +53,21 @@ type Config struct {
 
 // RopeScaling changes the frequencies of RoPE for longer contexts; see Config.InverseFrequencies.
 type RopeScaling struct {
-	Type   string  // "linear", "dynamic", "llama3" or "yarn"
+	Type   string  // "linear", "dynamic", "llama3", "yarn" or "longrope"
 	Factor float64 // scaled context length over original context length
 
-	OriginalMaxPositions int // tokens before scaling: llama3, yarn
+	OriginalMaxPositions int // tokens before scaling: llama3, yarn, longrope
 
 	LowFreqFactor, HighFreqFactor float64 // llama3
 
 	BetaFast, BetaSlow   float64 // yarn: rotations over the original context where the ramp begins and ends
-	AttentionFactor      float64 // yarn: multiplies cos and sin; 0 means derived from Factor, MScale, MScaleAllDim
+	AttentionFactor      float64 // yarn, longrope: multiplies cos and sin; 0 means derived from the other fields
 	MScale, MScaleAllDim float64 // yarn; 0 if not given
 	KeepFraction         bool    // yarn: do not round the ramp's ends to whole dimensions ("truncate": false)
+
+	ShortFactors, LongFactors []float64 // longrope: divisors of the frequencies up to OriginalMaxPositions tokens, and beyond
+
+	QueryBeta float64 // queries at position p are multiplied by 1 + QueryBeta·ln(1 + ⌊p/OriginalMaxPositions⌋)
 }
 
 // Window returns the number of tokens, itself included, that a token attends to in a layer; 0 means
@@ -73,98 +79,77 @@ func (c *Config) Window(layer int) int {
 	return 0
 }
 
-// family holds the differences between one architecture and the others.
-type family struct {
-	class             string // of transformers, for config.json
-	attentionBias     bool   // q, k, v biases unless attention_bias says otherwise
-	hasAttentionBias  bool   // config.json may have attention_bias, for all four projections
-	hasMLPBias        bool   // config.json may have mlp_bias
-	qkNorm            bool
-	headDim           int // default; 0 means HiddenSize/NumHeads
-	slidingWindow     int // default if the key is missing
-	slidingEverywhere bool
-	maxPositions      int // default
-	experts           bool
-}
-
-var families = map[string]family{
-	"llama":   {class: "LlamaForCausalLM", hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048},
-	"mistral": {class: "MistralForCausalLM", slidingWindow: 4096, slidingEverywhere: true, maxPositions: 131072},
-	"qwen2":   {class: "Qwen2ForCausalLM", attentionBias: true, slidingWindow: 4096, maxPositions: 32768},
-	"qwen3": {
-		class: "Qwen3ForCausalLM", hasAttentionBias: true, qkNorm: true, headDim: 128, slidingWindow: 4096, maxPositions: 32768,
-	},
-	"qwen3_moe": {class: "Qwen3MoeForCausalLM", hasAttentionBias: true, qkNorm: true, maxPositions: 32768, experts: true},
-}
-
-// architectures lists the values of Config.Architecture.
-func architectures() []string { return slices.Sorted(maps.Keys(families)) }
-
-func familyOf(architecture string) (family, error) {
-	f, ok := families[architecture]
-	if !ok {
-		return f, fmt.Errorf("architecture %.100q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
-	}
-	return f, nil
-}
-
 // Limits on sizes, far above any model's. They keep the product of two sizes within 63 bits.
 const (
 	maxDimension = 1 << 24
 	maxLayers    = 1 << 12
 )
 
-// check returns one error that lists every impossible value.
-func (c *Config) check() error {
-	var errs []error
-	demand := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+// Rotates reports whether a layer has RoPE.
+func (c *Config) Rotates(layer int) bool { return c.NoRope == nil || !c.NoRope[layer] }
+
+// demands collects what a config violates.
+type demands []error
+
+func (d *demands) add(ok bool, format string, args ...any) {
+	if !ok {
+		*d = append(*d, fmt.Errorf(format, args...))
 	}
+}
+
+// check returns one error that lists every impossible value. Of a foreign model it checks what any engine reads.
+func (c *Config) check() error {
+	var d demands
 	for _, s := range []struct {
 		key   string
 		value int
 		max   int
 	}{
-		{"hidden_size", c.HiddenSize, maxDimension}, {"intermediate_size", c.IntermediateSize, maxDimension},
-		{"num_hidden_layers", c.NumLayers, maxLayers}, {"num_attention_heads", c.NumHeads, 1 << 16},
-		{"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
+		{"hidden_size", c.HiddenSize, maxDimension}, {"num_hidden_layers", c.NumLayers, maxLayers},
+		{"num_attention_heads", c.NumHeads, 1 << 16}, {"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
 		{"vocab_size", c.VocabSize, maxDimension}, {"max_position_embeddings", c.MaxPositions, 1 << 30},
 	} {
-		demand(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
+		d.add(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
 	}
-	if c.NumKVHeads > 0 {
-		demand(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
-	}
-	demand(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
+	d.add(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
 		"the head has %d labels (id2label, num_labels); expected 1 to %d", c.NumLabels, maxLabels)
-	demand(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
-	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
-	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
-	demand(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
-	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
-	demand(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
+	d.add(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
+	if c.Foreign != nil {
+		return together(d)
+	}
+	d.add(c.IntermediateSize > 0 && c.IntermediateSize <= maxDimension,
+		"intermediate_size is %d; expected 1 to %d", c.IntermediateSize, maxDimension)
+	if c.NumKVHeads > 0 {
+		d.add(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
+	}
+	d.add(c.rotated()%2 == 0 && c.rotated() >= 0 && c.rotated() <= c.HeadDim,
+		"RoPE rotates %d of the head's %d dimensions (head_dim, partial_rotary_factor); expected an even number of them", c.rotated(), c.HeadDim)
+	d.add(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
+	d.add(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
+	d.add(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
+	d.add(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
 		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
+	c.variation.check(c, &d)
+	d.add(c.NoRope == nil || len(c.NoRope) == c.NumLayers, "no_rope_layers has %d entries; expected %d", len(c.NoRope), c.NumLayers)
 	if c.RopeScaling != nil {
-		errs = append(errs, c.RopeScaling.check(c.HeadDim))
+		d = append(d, c.RopeScaling.check(c.rotated()))
 	}
 	if c.Mixture != nil {
-		errs = append(errs, c.Mixture.check(c.NumLayers))
+		d = append(d, c.Mixture.check(c.NumLayers))
 	}
-	return together(errs)
+	return together(d)
 }
 
 // Differs returns the first setting of other that makes it compute differently from c, such as
 // "RopeTheta is 10000, not 500000"; "" if there is none.
 func (c *Config) Differs(other *Config) string {
 	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
-	for i := range mine.NumField() {
-		switch name := mine.Type().Field(i).Name; name {
-		case "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration":
+	for _, field := range reflect.VisibleFields(mine.Type()) {
+		switch field.Name {
+		case "variation", "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration", "Foreign":
 		default:
-			if a, b := mine.Field(i).Interface(), theirs.Field(i).Interface(); !reflect.DeepEqual(a, b) {
-				return fmt.Sprintf("%s is %v, not %v", name, b, a)
+			if a, b := mine.FieldByIndex(field.Index).Interface(), theirs.FieldByIndex(field.Index).Interface(); !reflect.DeepEqual(a, b) {
+				return fmt.Sprintf("%s is %v, not %v", field.Name, b, a)
 			}
 		}
 	}

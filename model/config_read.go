@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ func readDirConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", path, err)
 	}
+	if err := c.Foreign.readTensors(dir); err != nil {
+		return nil, fmt.Errorf("model: %s: %w", dir, err)
+	}
 	path = filepath.Join(dir, generationName)
 	text, err = readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +78,8 @@ func adapterHint(dir string) string {
 func readSmall(path string) ([]byte, error) { return durable.ReadRegular(path, maxConfigSize) }
 
 // ParseConfig reads the text of a config.json. Missing keys take transformers' defaults where those
-// are safe to assume. An unsupported option and a value of the wrong type are errors.
+// are safe to assume. An option that no engine supports and a value of the wrong type are errors;
+// Config.Foreign has what the embedded engine alone lacks.
 func ParseConfig(text []byte) (*Config, error) {
 	raw, err := decodeObject(text)
 	if err != nil {
@@ -83,19 +88,24 @@ func ParseConfig(text []byte) (*Config, error) {
 	r := &configReader{object: object{raw: raw}, c: &Config{Raw: raw}}
 	c := r.c
 	c.Architecture = r.text("model_type", "")
-	if r.family, err = familyOf(c.Architecture); err != nil {
+	f, err := familyOf(c.Architecture)
+	if err != nil {
 		return nil, fmt.Errorf("model_type: %w", err)
 	}
+	r.family = *f
 	r.sizes()
 	r.flags()
-	r.rope()
-	r.window()
-	if r.experts {
-		r.mixture()
+	if r.foreign {
+		r.lacks("model_type %q", c.Architecture)
+	} else {
+		r.computed()
 	}
 	r.head()
 	c.BOS, c.EOS, c.PAD = r.tokens("bos_token_id"), r.tokens("eos_token_id"), r.tokens("pad_token_id")
 	r.refuse()
+	if r.beyond != nil {
+		c.Foreign = &Foreign{Why: strings.Join(r.beyond, ", ")}
+	}
 	if len(r.errs) == 0 {
 		r.errs = append(r.errs, c.check())
 	}
@@ -106,7 +116,36 @@ func ParseConfig(text []byte) (*Config, error) {
 type configReader struct {
 	object
 	family
-	c *Config
+	c      *Config
+	beyond []string // see lacks
+}
+
+// computed reads what the embedded engine computes with.
+func (r *configReader) computed() {
+	r.rope()
+	r.noRope()
+	r.window()
+	if r.experts {
+		r.mixture()
+	}
+	key, want := "hidden_act", "silu"
+	if r.variation.GELU {
+		key, want = "hidden_activation", "gelu_pytorch_tanh"
+	}
+	if act := r.text(key, want); act != want {
+		r.lacks("%s %q", key, act)
+	}
+	if r.family.read != nil {
+		r.family.read(r)
+	}
+	for _, key := range []string{"rope_interleaved", "use_mrope"} {
+		if r.flag(key, false) {
+			r.lacks("%s", key)
+		}
+	}
+	if !r.hasAttentionBias && !r.attentionBias && r.flag("attention_bias", false) {
+		r.fail("attention_bias is not an option of this architecture")
+	}
 }
 
 func (r *configReader) sizes() {
@@ -118,7 +157,7 @@ func (r *configReader) sizes() {
 	c.VocabSize = r.integer("vocab_size", 0)
 	c.MaxPositions = r.integer("max_position_embeddings", r.maxPositions)
 	c.NumKVHeads = r.integer("num_key_value_heads", c.NumHeads)
-	if _, given := r.raw["num_key_value_heads"]; !given && c.Architecture != "llama" {
+	if _, given := r.raw["num_key_value_heads"]; !given && !r.kvHeadsOptional {
 		r.fail("num_key_value_heads is missing")
 	}
 	headDim := r.headDim
@@ -126,14 +165,14 @@ func (r *configReader) sizes() {
 		headDim = c.HiddenSize / c.NumHeads
 	}
 	c.HeadDim = r.integer("head_dim", headDim)
-	c.RMSNormEps = r.number("rms_norm_eps", 1e-6)
+	c.RMSNormEps = r.number("rms_norm_eps", cmp.Or(r.normEps, 1e-6))
 	c.InitializerRange = r.number("initializer_range", 0.02)
 }
 
 func (r *configReader) flags() {
 	c := r.c
-	c.TieEmbeddings = r.flag("tie_word_embeddings", false)
-	c.AttentionBias, c.QKNorm = r.attentionBias, r.qkNorm
+	c.TieEmbeddings = r.flag("tie_word_embeddings", r.tied)
+	c.AttentionBias, c.variation = r.attentionBias, r.variation
 	if r.hasAttentionBias {
 		c.AttentionBias = r.flag("attention_bias", false)
 		c.AttentionOutputBias = c.AttentionBias
@@ -143,31 +182,34 @@ func (r *configReader) flags() {
 	}
 }
 
-// window follows transformers: mistral uses its window in every layer; qwen2 and qwen3 use it
+// window follows transformers: mistral and phi3 use their window in every layer; qwen2 and qwen3 use it
 // only if use_sliding_window is set, from layer max_window_layers on or in the layers of
-// layer_types.
+// layer_types. Other families have a pattern if there are no layer_types.
 func (r *configReader) window() {
 	c := r.c
-	if r.slidingWindow == 0 {
+	if !r.hasWindow() {
 		return
 	}
 	window := r.integer("sliding_window", r.slidingWindow)
 	if value, given := r.raw["sliding_window"]; given && value == nil {
 		window = 0
 	}
-	if !r.slidingEverywhere && !r.flag("use_sliding_window", false) {
+	if !r.slidingEverywhere && r.slidingPattern == 0 && !r.flag("use_sliding_window", false) {
 		window = 0
 	}
 	if window == 0 || c.NumLayers < 1 || c.NumLayers > maxLayers {
 		return
 	}
 	first := 0
-	if !r.slidingEverywhere {
+	if !r.slidingEverywhere && r.slidingPattern == 0 {
 		first = r.integer("max_window_layers", 28)
 	}
 	layers := make([]bool, c.NumLayers)
 	for i := range layers {
 		layers[i] = i >= first
+	}
+	if r.slidingPattern > 0 {
+		layers = slidingLayers(c.NumLayers, r.integer("sliding_window_pattern", r.slidingPattern))
 	}
 	if types, ok := r.raw["layer_types"].([]any); ok && !r.slidingEverywhere {
 		layers = r.layerTypes(types)
@@ -175,6 +217,15 @@ func (r *configReader) window() {
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers
 	}
+}
+
+// slidingLayers returns n layers, of which each pattern-th has no window.
+func slidingLayers(n, pattern int) []bool {
+	layers := make([]bool, n)
+	for i := range layers {
+		layers[i] = (i+1)%max(pattern, 1) != 0
+	}
+	return layers
 }
 
 func (r *configReader) layerTypes(types []any) []bool {
@@ -188,29 +239,18 @@ func (r *configReader) layerTypes(types []any) []bool {
 	return layers
 }
 
-// refuse reports the options that change a model's outputs and that this package does not support.
+// refuse reports the options that no engine supports.
 func (r *configReader) refuse() {
-	if act := r.text("hidden_act", "silu"); act != "silu" {
-		r.fail("hidden_act is %q; expected \"silu\"", act)
-	}
 	for _, key := range []string{"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop"} {
 		if p := r.number(key, 0); p != 0 {
 			r.fail("%s is %v; only 0 is supported", key, p)
 		}
 	}
-	if p := r.number("partial_rotary_factor", 1); p != 1 {
-		r.fail("partial_rotary_factor is %v; only 1 is supported", p)
-	}
-	for _, key := range []string{"rope_interleaved", "use_mrope", "is_encoder_decoder"} {
-		if r.flag(key, false) {
-			r.fail("%s is not supported", key)
-		}
+	if r.flag("is_encoder_decoder", false) {
+		r.fail("is_encoder_decoder is not supported")
 	}
 	if r.raw["quantization_config"] != nil {
 		r.fail("quantization_config: quantised Hugging Face checkpoints are not supported; use the original checkpoint or a GGUF file")
-	}
-	if !r.hasAttentionBias && !r.attentionBias && r.flag("attention_bias", false) {
-		r.fail("attention_bias is not an option of this architecture")
 	}
 }
 

@@ -1,23 +1,33 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // ropeKeys are the keys that a rope_scaling or rope_parameters object may have.
 var ropeKeys = []string{
 	"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor",
 	"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor",
+	"short_factor", "long_factor",
 	"finetuned", // a remark that some yarn checkpoints carry
 }
+
+// ropeKinds are the scalings that the embedded engine computes.
+var ropeKinds = []string{"linear", "dynamic", "llama3", "yarn", "longrope"}
+
+// queryKeys are the further keys of a family with a factor on queries.
+var queryKeys = []string{"llama_4_scaling_beta", "max_position_embeddings"}
 
 // rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
 func (r *configReader) rope() {
 	c := r.c
-	const defaultTheta = 10000
-	c.RopeTheta = r.number("rope_theta", defaultTheta)
+	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
+	r.rotary(&r.object)
+	if r.localRopeTheta != 0 {
+		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localRopeTheta)
+	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
 		if value == nil {
@@ -32,24 +42,58 @@ func (r *configReader) rope() {
 			continue
 		}
 		o := &object{raw: raw, path: key + ": "}
+		if local := r.byLayerType(o); local != nil {
+			c.LocalRopeTheta = local.number("rope_theta", r.localRopeTheta)
+			if kind := local.text("rope_type", "default"); kind != "default" {
+				r.lacks("%srope_type %q", local.path, kind)
+			}
+			r.errs = append(r.errs, local.errs...)
+		}
 		c.RopeTheta = o.number("rope_theta", c.RopeTheta)
 		c.RopeScaling = r.scaling(o)
 		r.errs = append(r.errs, o.errs...)
 		return // rope_scaling wins, as in transformers
 	}
+	if r.rotation.queries {
+		r.fail("rope_parameters is missing")
+	}
+}
+
+// byLayerType returns what newer files say of layers with a window, and leaves in o what they say of the others. It returns nil
+// if o speaks of all layers.
+func (r *configReader) byLayerType(o *object) *object {
+	full, ok := o.raw["full_attention"].(map[string]any)
+	sliding, isObject := o.raw["sliding_attention"].(map[string]any)
+	if r.localRopeTheta == 0 || !ok || !isObject {
+		return nil
+	}
+	local := &object{raw: sliding, path: o.path + "sliding_attention: "}
+	o.raw, o.path = full, o.path+"full_attention: "
+	return local
 }
 
 func (r *configReader) scaling(o *object) *RopeScaling {
 	for _, key := range slices.Sorted(maps.Keys(o.raw)) {
-		if !slices.Contains(ropeKeys, key) {
-			o.fail("%s is not supported; known keys are %s", key, strings.Join(ropeKeys, ", "))
+		if !slices.Contains(ropeKeys, key) && !(r.rotation.queries && slices.Contains(queryKeys, key)) {
+			r.lacks("%s%s", o.path, key)
 		}
 	}
-	if p := o.number("partial_rotary_factor", 1); p != 1 {
-		o.fail("partial_rotary_factor is %v; only 1 is supported", p)
-	}
+	r.rotary(o)
 	kind := o.text("rope_type", o.text("type", "default"))
-	if kind == "default" {
+	if r.rotation.long && (kind == "su" || kind == "yarn") {
+		kind = "longrope"
+	}
+	switch {
+	case r.rotation.queries && kind != "yarn":
+		o.fail("type %q is unknown for %s, expected yarn", kind, r.c.Architecture)
+		return nil
+	case kind == "default":
+		return nil
+	case r.rotation.long && kind != "longrope":
+		o.fail("type %q is unknown for %s; known are default, longrope", kind, r.c.Architecture)
+	}
+	if !slices.Contains(ropeKinds, kind) {
+		r.lacks("%srope_type %q", o.path, kind)
 		return nil
 	}
 	s := &RopeScaling{Type: kind, Factor: o.number("factor", 0)}
@@ -64,6 +108,70 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		s.AttentionFactor = o.number("attention_factor", 0)
 		s.MScale, s.MScaleAllDim = o.number("mscale", 0), o.number("mscale_all_dim", 0)
 		s.KeepFraction = !o.flag("truncate", true)
+		s.QueryBeta = o.number("llama_4_scaling_beta", 0)
+	case "longrope":
+		s.OriginalMaxPositions = r.integer("original_max_position_embeddings", o.integer("original_max_position_embeddings", 0))
+		s.Factor = o.number("factor", max(1, float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1))))
+		s.AttentionFactor = o.number("attention_factor", 0)
+		s.ShortFactors, s.LongFactors = o.numbers("short_factor"), o.numbers("long_factor")
 	}
 	return s
+}
+
+// rotary reads which part of each head RoPE rotates.
+func (r *configReader) rotary(o *object) {
+	switch part := o.number("partial_rotary_factor", 1); {
+	case o.raw["partial_rotary_factor"] == nil:
+	case part == 1:
+		r.c.RotaryDim = 0
+	case !r.rotation.partial:
+		r.lacks("%spartial_rotary_factor %v", o.path, part)
+	case !(part > 0 && part < 1):
+		o.fail("partial_rotary_factor is %v; expected a number above 0, and 1 at most", part)
+	default:
+		r.c.RotaryDim = int(float64(r.c.HeadDim) * part)
+	}
+}
+
+// noRope reads which layers have no RoPE: those with a 0 in no_rope_layers, else each
+// no_rope_layer_interval-th.
+func (r *configReader) noRope() {
+	c := r.c
+	if r.noRopeEvery == 0 {
+		return
+	}
+	if r.flag("use_sliding_window", false) && r.raw["sliding_window"] != nil {
+		r.lacks("use_sliding_window of a %s", c.Architecture)
+	}
+	every := r.integer("no_rope_layer_interval", r.noRopeEvery)
+	given := r.layerNumbers("no_rope_layers")
+	switch {
+	case c.NumLayers < 1 || c.NumLayers > maxLayers:
+	case given == nil && every < 1:
+		r.fail("no_rope_layer_interval is %d; expected a positive number", every)
+	case given == nil:
+		c.NoRope = withoutRope(c.NumLayers, every)
+	case len(given) < c.NumLayers:
+		r.fail("no_rope_layers has %d entries; expected %d", len(given), c.NumLayers)
+	default:
+		layers := make([]bool, c.NumLayers)
+		for i := range layers {
+			layers[i] = given[i] == 0
+		}
+		if slices.Contains(layers, true) {
+			c.NoRope = layers
+		}
+	}
+}
+
+// withoutRope returns the layers of which each every-th has no RoPE; nil if all have it.
+func withoutRope(layers, every int) []bool {
+	if every == 0 || layers < every {
+		return nil
+	}
+	without := make([]bool, layers)
+	for i := range without {
+		without[i] = (i+1)%every == 0
+	}
+	return without
 }

@@ -100,14 +100,38 @@ func TestSlidingWindowAppliesToItsLayers(t *testing.T) {
 	}
 }
 
+// Rotary positions are left out of the layers that a config names, or of each fourth one.
+func TestLayersWithoutRope(t *testing.T) {
+	for keys, want := range map[string][]bool{
+		``: {false, false, false, true, false}, `"no_rope_layer_interval":2,`: {false, true, false, true, false},
+		`"no_rope_layers":[0,1,1,0,1,0],`: {true, false, false, true, false}, `"no_rope_layers":[1,1,1,1,1],`: nil,
+		`"no_rope_layer_interval":6,`: nil,
+	} {
+		text := changed(t, `{`+keys+`"model_type":"smollm3","num_key_value_heads":2,"num_hidden_layers":5}`)
+		c, err := ParseConfig(text)
+		if err != nil {
+			t.Errorf("%s: %v", keys, err)
+			continue
+		}
+		if !reflect.DeepEqual(c.NoRope, want) || c.Rotates(3) != (want == nil || !want[3]) {
+			t.Errorf("%s: layers without RoPE %v, want %v", keys, c.NoRope, want)
+		}
+		if c.RopeTheta != 2e6 || !c.TieEmbeddings || c.Foreign.Refuse() != nil {
+			t.Errorf("%s: base %v, tied %t, %v", keys, c.RopeTheta, c.TieEmbeddings, c.Foreign.Refuse())
+		}
+		err = c.checkGGUF()
+		const refusal = "RoPE in these layers (no_rope_layers)"
+		if fits := keys == ``; fits != (err == nil) || err != nil && !strings.Contains(err.Error(), refusal) {
+			t.Errorf("%s: GGUF: %v", keys, err)
+		}
+	}
+}
+
 func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 	for change, want := range map[string]string{
-		`{"model_type":"mamba"}`:                                   `architecture "mamba" is unknown; known are llama`,
+		`{"model_type":"mamba"}`:                                   `architecture "mamba" is unknown; known are `,
 		`{"model_type":7}`:                                         "model_type",
-		`{"hidden_act":"gelu"}`:                                    `hidden_act is "gelu"; expected "silu"`,
 		`{"attention_dropout":0.1}`:                                "attention_dropout is 0.1",
-		`{"partial_rotary_factor":0.5}`:                            "partial_rotary_factor is 0.5",
-		`{"rope_interleaved":true}`:                                "rope_interleaved",
 		`{"quantization_config":{"bits":4}}`:                       "quantization_config",
 		`{"architectures":[null]}`:                                 "architectures is [null]; expected one of",
 		`{"eos_token_id":[-1,4294967296]}`:                         "eos_token_id is [-1,4294967296]; expected token ids",
@@ -127,21 +151,21 @@ func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 		`{"hidden_size":null}`: "hidden_size is 0",
 		`{"vocab_size":0,"rms_norm_eps":7}`: "vocab_size is 0; expected 1 to " +
 			"16777216; rms_norm_eps is 7",
-		`{"num_hidden_layers":1000000000}`:                            "num_hidden_layers is 1000000000",
-		`{"num_key_value_heads":3}`:                                   "not a multiple",
-		`{"head_dim":63}`:                                             "even",
-		`{"rms_norm_eps":0}`:                                          "rms_norm_eps",
-		`{"vocab_size":1.5}`:                                          "vocab_size is 1.5; expected an integer",
-		`{"tie_word_embeddings":"yes"}`:                               "expected true or false",
-		`{"rope_scaling":{"type":"longrope","factor":2}}`:             `type "longrope" is unknown`,
-		`{"rope_scaling":{"type":"linear"}}`:                          "factor is 0",
-		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`:   "mrope is not supported",
-		`{"rope_parameters":{"rope_type":"llama3","factor":8}}`:       "low_freq_factor",
-		`{"rope_scaling":{"type":"yarn","factor":2,"beta_fast":0.1}}`: "beta_fast",
-		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:           "partial_rotary_factor",
-		`{"rope_scaling":"linear"}`:                                   "expected an object",
-		`{"model_type":"qwen2"}`:                                      "num_key_value_heads is missing",
-		`{"model_type":"mistral","attention_bias":true}`:              "attention_bias is not an option",
+		`{"num_hidden_layers":1000000000}`:                                            "num_hidden_layers is 1000000000",
+		`{"num_key_value_heads":3}`:                                                   "not a multiple",
+		`{"head_dim":63}`:                                                             "even",
+		`{"rms_norm_eps":0}`:                                                          "rms_norm_eps",
+		`{"vocab_size":1.5}`:                                                          "vocab_size is 1.5; expected an integer",
+		`{"tie_word_embeddings":"yes"}`:                                               "expected true or false",
+		`{"rope_scaling":{"type":"linear"}}`:                                          "factor is 0",
+		`{"rope_parameters":{"rope_type":"llama3","factor":8}}`:                       "low_freq_factor",
+		`{"rope_scaling":{"type":"yarn","factor":2,"beta_fast":0.1}}`:                 "beta_fast",
+		`{"rope_scaling":"linear"}`:                                                   "expected an object",
+		`{"model_type":"qwen2"}`:                                                      "num_key_value_heads is missing",
+		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layers":[1]}`:       "no_rope_layers has 1 entries; expected 2",
+		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layers":[1,"x"]}`:   `no_rope_layers is [1,"x"]`,
+		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layer_interval":0}`: "no_rope_layer_interval is 0",
+		`{"model_type":"mistral","attention_bias":true}`:                              "attention_bias is not an option",
 		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["full"]}`: "layer_types[0]",
 		`{"model_type":"qwen3","num_key_value_heads":4,` +
 			`"use_sliding_window":true,"layer_types":["sliding_attention"]}`: "layer_types has 1 entries; expected 2",
@@ -181,6 +205,10 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 		`{"model_type":"mistral","num_key_value_heads":2,"sliding_window":null}`,
 		`{"model_type":"qwen3","num_key_value_heads":2,"use_sliding_window":true,"max_window_layers":1}`,
 		`{"model_type":"qwen2","num_key_value_heads":2}`,
+		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layer_interval":2}`,
+		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layers":[0,0]}`, `{"model_type":"smollm3","num_key_value_heads":2}`,
+		`{"model_type":"gemma3_text","num_key_value_heads":2,"query_pre_attn_scalar":8,"sliding_window":9,"sliding_window_pattern":2}`,
+		`{"model_type":"olmo3","rope_scaling":{"type":"yarn","factor":4,"attention_factor":1.2}}`,
 		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`),
 		moe(`"output_router_logits":true,"router_aux_loss_coef":2`),
 	} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var tiny = []string{"llama", "llama_biases", "llama3", "mistral", "qwen2", "qwen3", "qwen3_moe"}
+var tiny = []string{"llama", "llama_biases", "llama3", "mistral", "qwen2", "qwen3", "qwen3_moe", "smollm3", "gemma3_text", "olmo3"}
 
 func open(t *testing.T, path string) *Model {
 	t.Helper()
@@ -161,7 +161,7 @@ func TestOpenNamesTheError(t *testing.T) {
 		`{"num_hidden_layers":3}`:      "lacks 16 tensors",
 		`{"mlp_bias":false}`:           "holds 6 tensors that a llama model of this config does not have: model.layers.0.mlp.down_proj.bias",
 		`{"vocab_size":11}`:            "model.embed_tokens.weight has shape [10 8]",
-		`{"model_type":"gpt2"}`:        "known are llama, mistral, qwen2, qwen3",
+		`{"model_type":"gpt2"}`:        "architecture \"gpt2\" is unknown; known are ",
 		`{"eos_token_id":"</s>"}`:      "eos_token_id is </s>; expected token ids",
 		`{"num_attention_heads":"32"}`: "num_attention_heads is 32; expected an integer",
 	} {

@@ -4,13 +4,21 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/trinity-go/trinity/internal/model/gguf"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
-// ropeFactorsName is the tensor in which GGUF keeps llama3's frequency divisors.
-const ropeFactorsName = "rope_freqs.weight"
+// ropeTensors are the tensors in which GGUF keeps a part of the config: llama3's frequency divisors and the
+// factors of longrope.
+var ropeTensors = []string{ropeFactorsName, longFactorsName, shortFactorsName}
+
+const (
+	ropeFactorsName  = "rope_freqs.weight"
+	longFactorsName  = "rope_factors_long.weight"
+	shortFactorsName = "rope_factors_short.weight"
+)
 
 // metadata reads typed values of a GGUF file and collects the errors.
 type metadata struct {
@@ -73,25 +81,30 @@ func optional[T any](m *metadata, key string) (T, bool) {
 func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	m := &metadata{file: file}
 	architecture, _ := optional[string](m, "general.architecture")
-	fam, err := familyOf(architecture)
-	if fam.experts || architecture == "qwen3moe" {
+	fam, name, err := ggufFamily(architecture)
+	switch {
+	case err == nil && fam.foreign:
+		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
+	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
 	}
 	if err != nil {
 		return nil, nil, together(append(m.errs, fmt.Errorf("general.architecture: %w", err)))
 	}
 	vocabulary := m.vocabulary()
-	c := &Config{Architecture: architecture, QKNorm: fam.qkNorm, InitializerRange: 0.02}
+	c := &Config{Architecture: name, InitializerRange: 0.02, variation: fam.variation}
 	if n := m.integer("split.count", 1); n > 1 {
 		m.fail("the model is split into %d files; merge them into one first", n)
 	}
 	m.sizes(c, vocabulary)
 	m.heads(c)
 	m.biases(c)
+	m.variation(c, &fam.gguf)
 	if len(m.errs) == 0 {
 		m.errs = append(m.errs, c.check())
 	}
 	if len(m.errs) == 1 && m.errs[0] == nil {
+		c.NoRope = withoutRope(c.NumLayers, fam.noRopeEvery)
 		m.errs = append(m.errs, m.ropeFactors(c))
 	}
 	if vocabulary != nil {
@@ -108,7 +121,7 @@ func ids(id int32) []int32 {
 }
 
 func (m *metadata) sizes(c *Config, vocabulary *tokenizer.Vocabulary) {
-	prefix := c.Architecture + "."
+	prefix := c.ggufArchitecture() + "."
 	c.HiddenSize = m.integer(prefix+"embedding_length", 0)
 	c.IntermediateSize = m.integer(prefix+"feed_forward_length", 0)
 	c.NumLayers = m.integer(prefix+"block_count", 0)
@@ -127,7 +140,7 @@ func (m *metadata) sizes(c *Config, vocabulary *tokenizer.Vocabulary) {
 }
 
 func (m *metadata) heads(c *Config) {
-	prefix := c.Architecture + "."
+	prefix := c.ggufArchitecture() + "."
 	c.NumHeads = m.integer(prefix+"attention.head_count", 0)
 	c.NumKVHeads = m.integer(prefix+"attention.head_count_kv", c.NumHeads)
 	rotated := m.integer(prefix+"rope.dimension_count", 0)
@@ -137,27 +150,79 @@ func (m *metadata) heads(c *Config) {
 	if v := m.integer(prefix+"attention.value_length", c.HeadDim); v != c.HeadDim {
 		m.fail("keys have %d dimensions a head and values %d; they must agree", c.HeadDim, v)
 	}
-	if rotated != 0 && rotated != c.HeadDim {
+	switch {
+	case rotated == 0 || rotated == c.HeadDim:
+	case families[c.Architecture].rotation.partial:
+		c.RotaryDim = rotated
+	default:
 		m.fail("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim)
 	}
 	m.scaling(c)
+	if window := m.integer(prefix+"attention.sliding_window", 0); window > 0 && families[c.Architecture].gguf.window {
+		c.SlidingWindow, c.SlidingLayers = window, slices.Repeat([]bool{true}, min(c.NumLayers, maxLayers))
+	}
 }
 
 func (m *metadata) scaling(c *Config) {
-	prefix := c.Architecture + ".rope.scaling."
+	prefix := c.ggufArchitecture() + ".rope.scaling."
 	kind, _ := optional[string](m, prefix+"type")
+	if _, long := m.file.Tensor(shortFactorsName); long {
+		m.longRope(c, prefix)
+		return
+	}
 	switch kind {
 	case "", "none":
 	case "linear":
 		c.RopeScaling = &RopeScaling{Type: "linear", Factor: m.number(prefix+"factor", 0)}
 	case "yarn":
 		c.RopeScaling = &RopeScaling{
-			Type: "yarn", Factor: m.number(prefix+"factor", 0), BetaFast: 32, BetaSlow: 1,
+			Type: "yarn", Factor: m.number(prefix+"factor", 0),
+			BetaFast: m.number(prefix+"yarn_beta_fast", 32), BetaSlow: m.number(prefix+"yarn_beta_slow", 1),
 			OriginalMaxPositions: m.integer(prefix+"original_context_length", c.MaxPositions),
 		}
 	default:
 		m.fail("metadata %stype is %q; supported are none, linear, yarn", prefix, kind)
 	}
+	if !families[c.Architecture].gguf.queryScale {
+		return
+	}
+	s := c.RopeScaling
+	if s == nil || s.Type != "yarn" {
+		m.fail("metadata %stype is %q; a %s needs yarn", prefix, kind, c.Architecture)
+		return
+	}
+	s.MScale = m.number(prefix+"yarn_log_multiplier", 0)
+	s.MScaleAllDim = s.MScale
+	s.QueryBeta = m.number(c.ggufArchitecture()+".attention.temperature_scale", 0)
+}
+
+// longRope reads the factors of longrope, the only trace of it in GGUF files.
+func (m *metadata) longRope(c *Config, prefix string) {
+	s := &RopeScaling{Type: "longrope", OriginalMaxPositions: m.integer(prefix+"original_context_length", 0)}
+	s.Factor = max(1, float64(c.MaxPositions)/float64(max(1, s.OriginalMaxPositions)))
+	s.ShortFactors, s.LongFactors = m.vector(shortFactorsName), m.vector(longFactorsName)
+	derived := s.longAttention()
+	if factor := m.number(prefix+"attn_factor", 0); factor != 0 && math.Abs(factor-derived) > 1e-6 {
+		s.AttentionFactor = factor
+	}
+	c.RopeScaling = s
+}
+
+// vector reads a tensor that is a part of the config.
+func (m *metadata) vector(name string) []float64 {
+	stored, ok := m.file.Tensor(name)
+	if !ok || len(stored.Shape) != 1 || stored.Shape[0] > maxDimension {
+		m.fail("tensor %s is missing or is no vector", name)
+		return nil
+	}
+	narrow, wide := make([]float32, stored.Shape[0]), make([]float64, stored.Shape[0])
+	if err := stored.Range(narrow, 0); err != nil {
+		m.fail("tensor %s: %w", name, err)
+	}
+	for i, v := range narrow {
+		wide[i] = shortest(v)
+	}
+	return wide
 }
 
 // biases finds out from the tensors whether there are biases and an untied head; the metadata do
@@ -171,6 +236,32 @@ func (m *metadata) biases(c *Config) {
 	c.AttentionBias = has("blk.0.attn_q.bias")
 	c.AttentionOutputBias = has("blk.0.attn_output.bias")
 	c.MLPBias = has("blk.0.ffn_gate.bias")
+}
+
+// variation sets what a family's form has, and refuses what it cannot say.
+func (m *metadata) variation(c *Config, form *ggufForm) {
+	if form.pattern > 0 {
+		key := c.ggufArchitecture() + ".attention.sliding_window"
+		if c.SlidingWindow = m.integer(key, 0); c.SlidingWindow == 0 {
+			m.fail("metadata %s is missing", key)
+		}
+		c.SlidingLayers = slidingLayers(min(c.NumLayers, maxLayers), form.pattern)
+	}
+	for _, f := range c.factors() {
+		if form.factors {
+			*f.value = m.number(c.ggufArchitecture()+"."+f.gguf, 0)
+		}
+	}
+	if form.read != nil {
+		form.read(c)
+	}
+	what := form.lacks
+	if form.refuses != nil {
+		what = form.refuses(c)
+	}
+	if what != "" {
+		m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
+	}
 }
 
 // ropeFactors recognises llama3 scaling by the divisors in rope_freqs.weight, the only trace of it

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +22,7 @@ func openGGUF(path string) (*Model, error) {
 	}
 	tensors := map[string]Tensor{}
 	for _, name := range file.Names() {
-		if name == ropeFactorsName {
+		if slices.Contains(ropeTensors, name) {
 			continue // part of the config
 		}
 		stored, _ := file.Tensor(name)
@@ -40,24 +42,29 @@ var modelNames = []struct{ gguf, huggingFace string }{
 	{"token_embd.weight", embeddingName}, {"output_norm.weight", finalNormName}, {"output.weight", headName},
 }
 
-// layerNames maps GGUF's names below "blk.N." to Hugging Face's below "model.layers.N.".
+// layerNames maps GGUF's names below "blk.N." to Hugging Face's below "model.layers.N."; normNames has those of norms.
 var layerNames = map[string]string{
-	"attn_norm":   "input_layernorm",
 	"attn_q":      "self_attn.q_proj",
 	"attn_k":      "self_attn.k_proj",
 	"attn_v":      "self_attn.v_proj",
 	"attn_output": "self_attn.o_proj",
 	"attn_q_norm": "self_attn.q_norm",
 	"attn_k_norm": "self_attn.k_norm",
-	"ffn_norm":    "post_attention_layernorm",
 	"ffn_gate":    "mlp.gate_proj",
 	"ffn_up":      "mlp.up_proj",
 	"ffn_down":    "mlp.down_proj",
 }
 
+// normNames maps GGUF's names of a layer's norms to Hugging Face's, which differ between families.
+func (v *variation) normNames() map[string]string {
+	names := map[string]string{}
+	names["attn_norm"], names["post_attention_norm"], names["ffn_norm"], names["post_ffw_norm"] = v.LayerNorms()
+	return names
+}
+
 // huggingFaceName translates a GGUF tensor name. It returns an unknown name unchanged; checkTensors
 // then reports it as unexpected.
-func huggingFaceName(name string) string {
+func (c *Config) huggingFaceName(name string) string {
 	for _, end := range modelNames {
 		if name == end.gguf {
 			return end.huggingFace
@@ -70,28 +77,45 @@ func huggingFaceName(name string) string {
 	if _, err := strconv.Atoi(parts[1]); err != nil {
 		return name
 	}
-	module, ok := layerNames[parts[2]]
-	if !ok {
+	module := cmp.Or(families[c.Architecture].gguf.tensors[parts[2]], layerNames[parts[2]], c.normNames()[parts[2]])
+	if module == "" {
 		return name
 	}
 	return "model.layers." + parts[1] + "." + module + "." + parts[3]
 }
 
-// fromGGUF returns a tensor under its Hugging Face name and undoes the reordering of llama's q and
-// k rows.
+// fromGGUF returns a tensor under its Hugging Face name. It undoes the reordering of llama's q and
+// k rows, and takes from norms what they add, because llama.cpp has the sum.
 func fromGGUF(cfg *Config, stored gguf.Tensor) Tensor {
-	t := Tensor{Name: huggingFaceName(stored.Name), Shape: stored.Shape, DType: stored.Type.String()}
+	t := Tensor{Name: cfg.huggingFaceName(stored.Name), Shape: stored.Shape, DType: stored.Type.String()}
 	rowLen := t.RowLen()
 	t.read = func(dst []float32, from, _ int) error { return stored.Range(dst, from*rowLen) }
 	if cfg.interleaved(t.Name) {
 		t.read = unpermuted(t.read, cfg.HeadDim, rowLen)
 	}
+	if len(t.Shape) == 1 && strings.HasSuffix(t.Name, "norm.weight") {
+		t.read = shifted(t.read, -cfg.NormOffset)
+	}
 	return t
+}
+
+// shifted adds offset to what read gives.
+func shifted(read func([]float32, int, int) error, offset float32) func([]float32, int, int) error {
+	if offset == 0 {
+		return read
+	}
+	return func(dst []float32, from, to int) error {
+		err := read(dst, from, to)
+		for i := range dst {
+			dst[i] += offset
+		}
+		return err
+	}
 }
 
 // interleaved reports whether GGUF interleaves the rows of a tensor.
 func (c *Config) interleaved(name string) bool {
-	return c.ggufArchitecture() == "llama" && (strings.Contains(name, ".q_proj.") || strings.Contains(name, ".k_proj."))
+	return families[c.Architecture].gguf.interleaved && (strings.Contains(name, ".q_proj.") || strings.Contains(name, ".k_proj."))
 }
 
 // unpermuted restores the half-split RoPE layout: GGUF llama files interleave each head's rows so

@@ -40,9 +40,12 @@ func TestGGUFNamesBecomeHuggingFaceNames(t *testing.T) {
 		"blk.0.moe.weight":     "blk.0.moe.weight",
 		"output.weight":        "lm_head.weight",
 	} {
-		if got := huggingFaceName(name); got != want {
+		if got := (&Config{Architecture: "llama"}).huggingFaceName(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
+	}
+	if got := (&Config{Architecture: "phi3"}).huggingFaceName("blk.3.ffn_up.weight"); got != "model.layers.3.mlp.gate_up_proj.weight" {
+		t.Errorf("ffn_up of phi3 is %s", got)
 	}
 }
 

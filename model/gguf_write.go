@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -84,35 +85,42 @@ func ggufMetadata(m *Model, text *tokenizer.Tokenizer, name string) ([]gguf.Pair
 
 // ggufArchitecture returns llama.cpp's name for the architecture.
 func (c *Config) ggufArchitecture() string {
-	if c.Architecture == "mistral" {
-		return "llama"
-	}
-	return c.Architecture
+	return cmp.Or(families[c.Architecture].gguf.name, c.Architecture)
 }
 
 // checkGGUF returns an error if llama.cpp would compute something else than this config says.
 func (c *Config) checkGGUF() error {
-	kind := c.ggufArchitecture()
+	form := families[c.Architecture].gguf
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("llama.cpp has no %s models with "+format, append([]any{c.Architecture}, args...)...)
 	}
 	switch s := c.RopeScaling; {
+	case c.Foreign != nil:
+		return fmt.Errorf("%s: only models that the embedded engine computes are written as GGUF files", c.Foreign.Why)
 	case c.Head != CausalLM:
 		return refuse("a classification head")
+	case !slices.Equal(c.NoRope, withoutRope(c.NumLayers, families[c.Architecture].noRopeEvery)):
+		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
-	case c.SlidingWindow > 0:
-		return refuse("sliding windows (sliding_window %d)", c.SlidingWindow)
-	case kind != "llama" && (c.AttentionOutputBias || c.MLPBias):
+	case form.lacks != "":
+		return refuse("%s", form.lacks)
+	case form.refuses != nil && form.refuses(c) != "":
+		return refuse("%s", form.refuses(c))
+	case !form.hasWindows(c):
+		return refuse("sliding windows (sliding_window %d) in these layers", c.SlidingWindow)
+	case !form.biases && (c.AttentionOutputBias || c.MLPBias):
 		return refuse("a bias after the attention or in the MLP (attention_bias, mlp_bias)")
-	case kind == "qwen2" && c.NumHeads*c.HeadDim != c.HiddenSize:
+	case form.squareHeads && c.NumHeads*c.HeadDim != c.HiddenSize:
 		return refuse("a head_dim other than hidden_size/num_attention_heads")
 	case s == nil || s.Type == "linear":
 		return nil
-	case s.Type == "llama3" && kind == "llama":
+	case s.Type == "llama3" && form.divisors, s.Type == "longrope" && form.longFactors:
 		return nil
-	case s.Type == "yarn" && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
-		!s.KeepFraction:
+	case s.Type == "yarn" && form.queryScale && s.AttentionFactor == 0 && s.MScale == s.MScaleAllDim && s.MScale > 0 && !s.KeepFraction:
+		return nil
+	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 &&
+		s.MScale == 0 && s.MScaleAllDim == 0 && !s.KeepFraction:
 		return nil
 	}
 	return refuse("this rope_scaling (%s)", c.RopeScaling.Type)
@@ -132,13 +140,32 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 	add("attention.key_length", uint32(c.HeadDim))
 	add("attention.value_length", uint32(c.HeadDim))
 	add("attention.layer_norm_rms_epsilon", float32(c.RMSNormEps))
-	add("rope.dimension_count", uint32(c.HeadDim))
+	add("rope.dimension_count", uint32(c.rotated()))
 	add("rope.freq_base", float32(c.RopeTheta))
-	if s := c.RopeScaling; s != nil && s.Type != "llama3" {
+	switch s := c.RopeScaling; {
+	case s == nil || s.Type == "llama3":
+	case s.Type == "longrope":
+		add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
+		add("rope.scaling.attn_factor", float32(s.longAttention()))
+	default:
 		add("rope.scaling.type", s.Type)
 		add("rope.scaling.factor", float32(s.Factor))
 		if s.Type == "yarn" {
 			add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
+		}
+		if families[c.Architecture].gguf.queryScale {
+			add("rope.scaling.yarn_beta_fast", float32(s.BetaFast))
+			add("rope.scaling.yarn_beta_slow", float32(s.BetaSlow))
+			add("rope.scaling.yarn_log_multiplier", float32(s.MScaleAllDim))
+			add("attention.temperature_scale", float32(s.QueryBeta))
+		}
+	}
+	if form := families[c.Architecture].gguf; form.pattern > 0 || form.window {
+		add("attention.sliding_window", uint32(c.SlidingWindow))
+	}
+	for _, f := range c.factors() {
+		if families[c.Architecture].gguf.factors {
+			add(f.gguf, float32(*f.value))
 		}
 	}
 	add("vocab_size", uint32(c.VocabSize))
@@ -162,13 +189,24 @@ func ggufEntries(m *Model, weights Source, kind ggufType) ([]gguf.Entry, error) 
 		if m.Config.interleaved(t.Name) {
 			t = NewTensor(t.Name, t.Shape, permuted(t, m.Config.HeadDim))
 		}
-		add(ggufName(t.Name), kind.of(t), t)
+		if len(t.Shape) == 1 && strings.HasSuffix(t.Name, "norm.weight") {
+			t = NewTensor(t.Name, t.Shape, shifted(t.Rows, m.Config.NormOffset))
+		}
+		add(m.Config.ggufName(t.Name), kind.of(t), t)
 	}
-	if divisors := m.ropeDivisors(); divisors != nil {
-		add(ropeFactorsName, gguf.F32, NewTensor(ropeFactorsName, []int{len(divisors)}, func(dst []float32, from, to int) error {
-			copy(dst, divisors[from:to])
+	vector := func(name string, values []float32) {
+		if values == nil {
+			return
+		}
+		add(name, gguf.F32, NewTensor(name, []int{len(values)}, func(dst []float32, from, to int) error {
+			copy(dst, values[from:to])
 			return nil
 		}))
+	}
+	vector(ropeFactorsName, m.ropeDivisors())
+	if s := m.Config.RopeScaling; s != nil {
+		vector(longFactorsName, narrow(s.LongFactors))
+		vector(shortFactorsName, narrow(s.ShortFactors))
 	}
 	return entries, nil
 }
@@ -224,8 +262,15 @@ func permuted(t Tensor, headDim int) func(dst []float32, from, to int) error {
 	}
 }
 
+func narrow(values []float64) (out []float32) {
+	for _, v := range values {
+		out = append(out, float32(v))
+	}
+	return out
+}
+
 // ggufName returns the name in GGUF of a tensor of Config.Tensors.
-func ggufName(name string) string {
+func (c *Config) ggufName(name string) string {
 	for _, end := range modelNames {
 		if name == end.huggingFace {
 			return end.gguf
@@ -233,9 +278,11 @@ func ggufName(name string) string {
 	}
 	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
 	dot := strings.LastIndex(rest, ".")
-	for short, long := range layerNames {
-		if long == rest[:dot] {
-			return "blk." + layer + "." + short + rest[dot:]
+	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames, c.normNames()} {
+		for short, long := range names {
+			if long == rest[:dot] {
+				return "blk." + layer + "." + short + rest[dot:]
+			}
 		}
 	}
 	panic("model: no GGUF name for " + name) // checkGGUF refuses other models

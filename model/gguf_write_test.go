@@ -71,7 +71,7 @@ func TestGGUFOfADirectoryEqualsTheReference(t *testing.T) {
 
 // A model that was written as GGUF and read again is the same model.
 func TestGGUFRoundTrip(t *testing.T) {
-	for _, path := range []string{"llama", "llama3", "qwen3", "llama3.gguf", "qwen2.gguf", "qwen3.gguf"} {
+	for _, path := range []string{"llama", "llama3", "qwen3", "smollm3", "llama3.gguf", "qwen2.gguf", "qwen3.gguf"} {
 		m := open(t, "testdata/tiny/"+path)
 		again := open(t, writeGGUF(t, m, m, "f32"))
 		if diff := m.Config.Differs(again.Config); diff != "" {

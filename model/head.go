@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +34,10 @@ const maxLabels = 1 << 16
 
 // className returns the name of transformers' class for this family and a head.
 func (f family) className(h Head) string {
-	return strings.TrimSuffix(f.class, CausalLM.String()) + h.String()
+	if h == CausalLM {
+		return f.class
+	}
+	return cmp.Or(f.classifier, strings.TrimSuffix(f.class, CausalLM.String())) + h.String()
 }
 
 // head derives the head from the class name. Without a class name the model is a language

@@ -66,6 +66,9 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 			"expected positive numbers, a dropout below 1 and at least one module",
 			l.Rank, l.Alpha, l.Dropout, l.TargetModules)
 	}
+	if cfg.Foreign != nil && cfg.Foreign.Tensors == nil {
+		return nil, fmt.Errorf("%s: which linear maps it has, only its files say, and they are not here", cfg.Foreign.Why)
+	}
 	unused := map[string]bool{}
 	for _, target := range l.TargetModules {
 		unused[target] = true

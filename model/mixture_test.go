@@ -61,7 +61,6 @@ func TestMixtureRefusesBadValues(t *testing.T) {
 		`"decoder_sparse_step":0`:                               "decoder_sparse_step is 0",
 		`"mlp_only_layers":["a"]`:                               `mlp_only_layers is ["a"]`,
 		`"mlp_only_layers":3`:                                   "mlp_only_layers is 3",
-		`"use_sliding_window":true`:                             "use_sliding_window is not supported for qwen3_moe",
 		`"output_router_logits":true,"router_aux_loss_coef":-1`: "router_aux_loss_coef is -1",
 	} {
 		if _, err := ParseConfig(changed(t, moe(keys))); err == nil || !strings.Contains(err.Error(), want) ||

@@ -74,6 +74,20 @@ func (o *object) number(key string, missing float64) float64 {
 	})
 }
 
+// numbers reads a list of numbers; nil if it is missing.
+func (o *object) numbers(key string) []float64 {
+	return read(o, key, nil, "a list of numbers", func(value any) (out []float64, ok bool) {
+		list, ok := value.([]any)
+		for _, item := range list {
+			number, isNumber := item.(json.Number)
+			f, err := number.Float64()
+			ok = ok && isNumber && err == nil
+			out = append(out, f)
+		}
+		return out, ok
+	})
+}
+
 func (o *object) flag(key string, missing bool) bool {
 	return read(o, key, missing, "true or false", is[bool])
 }

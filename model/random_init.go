@@ -13,7 +13,7 @@ const (
 	styleFanIn = "fan_in" // linear weights N(0, 1/fan_in), embedding N(0, (0.5/√hidden)²): tiny models learn with it
 )
 
-// RandomInit returns a model with normally distributed weights, norms of 1 and biases of 0. style
+// RandomInit returns a model with normally distributed weights, norms that multiply by 1 and biases of 0. style
 // is "hf" or "fan_in". Each number depends only on the seed, the tensor's name and its index, so
 // every machine with any number of cores makes the same bytes.
 func RandomInit(cfg *Config, seed uint64, style string) (*Model, error) {
@@ -22,6 +22,10 @@ func RandomInit(cfg *Config, seed uint64, style string) (*Model, error) {
 	}
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
+	}
+	if cfg.Foreign != nil {
+		return nil, fmt.Errorf("model: %s: random weights are not drawn for a model that the embedded engine does not compute: "+
+			"save it by transformers first", cfg.Foreign.Why)
 	}
 	m := &Model{Config: cfg, tensors: map[string]Tensor{}}
 	for _, spec := range cfg.Tensors() {
@@ -35,7 +39,7 @@ func initial(cfg *Config, spec TensorSpec, seed uint64, style string) Tensor {
 	case strings.HasSuffix(spec.Name, ".bias"):
 		return NewTensor(spec.Name, spec.Shape, constant(0))
 	case len(spec.Shape) == 1:
-		return NewTensor(spec.Name, spec.Shape, constant(1))
+		return NewTensor(spec.Name, spec.Shape, constant(1-cfg.NormOffset))
 	}
 	std := cfg.InitializerRange
 	if style == styleFanIn {

@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 const (
 	embeddingName = "model.embed_tokens.weight"
@@ -17,8 +20,12 @@ type TensorSpec struct {
 }
 
 // Tensors lists all tensors of the model in the order of a forward pass: embedding, layers, final
-// norm, and the head if it is not tied to the embedding.
+// norm, and the head if it is not tied to the embedding. Those of a foreign model are the tensors of
+// its files; if they are not here, its sizes give an estimate.
 func (c *Config) Tensors() []TensorSpec {
+	if c.Foreign != nil && c.Foreign.Tensors != nil {
+		return append(slices.Clip(c.Foreign.Tensors), c.headTensors()...)
+	}
 	specs := []TensorSpec{{embeddingName, []int{c.VocabSize, c.HiddenSize}}}
 	for layer := range c.NumLayers {
 		specs = append(specs, c.layerTensors(layer)...)
@@ -33,20 +40,33 @@ func (c *Config) layerTensors(layer int) []TensorSpec {
 	vector := func(name string, n int) {
 		specs = append(specs, TensorSpec{prefix + name, []int{n}})
 	}
-	vector("input_layernorm.weight", c.HiddenSize)
+	norm := func(name string) {
+		if name != "" {
+			vector(name+".weight", c.HiddenSize)
+		}
+	}
+	beforeAttention, afterAttention, beforeMLP, afterMLP := c.LayerNorms()
+	norm(beforeAttention)
 	for _, l := range c.linears(layer) {
 		specs = append(specs, TensorSpec{prefix + l.name + ".weight", []int{l.out, l.in}})
 		if l.bias {
 			vector(l.name+".bias", l.out)
 		}
-		if l.name == "self_attn.o_proj" && c.QKNorm {
-			vector("self_attn.q_norm.weight", c.HeadDim)
-			vector("self_attn.k_norm.weight", c.HeadDim)
+		if l.name != c.Projections().Output.Names[0] {
+			continue
 		}
-		if l.name == "self_attn.o_proj" {
-			vector("post_attention_layernorm.weight", c.HiddenSize)
+		if c.QKNorm {
+			q, k := c.HeadDim, c.HeadDim
+			if c.WideQKNorm {
+				q, k = q*c.NumHeads, k*c.NumKVHeads
+			}
+			vector("self_attn.q_norm.weight", q)
+			vector("self_attn.k_norm.weight", k)
 		}
+		norm(afterAttention)
+		norm(beforeMLP)
 	}
+	norm(afterMLP)
 	if c.Sparse(layer) {
 		specs = append(specs, c.Mixture.tensors(prefix, c.HiddenSize)...)
 	}
@@ -60,34 +80,80 @@ type linear struct {
 	bias    bool
 }
 
-// linears returns the seven linear maps of a layer, or the four of its attention if the layer has
-// experts.
-func (c *Config) linears(layer int) []linear {
+// linears returns the linear maps of a layer, or those of its attention if the layer has experts.
+func (c *Config) linears(layer int) (maps []linear) {
+	p := c.Projections()
+	add := func(from Projection, bias bool) {
+		for i, name := range from.Names {
+			maps = append(maps, linear{name, from.Outs[i], from.In, bias})
+		}
+	}
+	add(p.QKV, c.AttentionBias)
+	add(p.Output, c.AttentionOutputBias)
+	if !c.Sparse(layer) {
+		add(p.GateUp, c.MLPBias)
+		add(p.Down, c.MLPBias)
+	}
+	return maps
+}
+
+// Projections are the linear maps of a layer outside its experts.
+type Projections struct{ QKV, Output, GateUp, Down Projection }
+
+// Projection is one or more linear maps with the same input, whose outputs are neighbours.
+type Projection struct {
+	Names []string // of the modules, below "model.layers.N."
+	Outs  []int    // outputs of each
+	In    int
+}
+
+// projectionNames name the modules of Projections. A name in place of several means that the
+// family's files hold these matrices as one.
+type projectionNames struct{ qkv, output, gateUp, down []string }
+
+var usualProjections = projectionNames{
+	qkv:    []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+	output: []string{"self_attn.o_proj"},
+	gateUp: []string{"mlp.gate_proj", "mlp.up_proj"},
+	down:   []string{"mlp.down_proj"},
+}
+
+// Projections returns the linear maps of a layer outside its experts.
+func (c *Config) Projections() Projections {
+	names := usualProjections
+	if f := families[c.Architecture]; f != nil && f.projections.qkv != nil {
+		names = f.projections
+	}
+	project := func(names []string, in int, outs ...int) Projection {
+		if len(names) < len(outs) {
+			sum := 0
+			for _, n := range outs {
+				sum += n
+			}
+			outs = []int{sum}
+		}
+		return Projection{names, outs, in}
+	}
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
-	maps := []linear{
-		{"self_attn.q_proj", q, c.HiddenSize, c.AttentionBias},
-		{"self_attn.k_proj", kv, c.HiddenSize, c.AttentionBias},
-		{"self_attn.v_proj", kv, c.HiddenSize, c.AttentionBias},
-		{"self_attn.o_proj", c.HiddenSize, q, c.AttentionOutputBias},
+	return Projections{
+		QKV: project(names.qkv, c.HiddenSize, q, kv, kv), Output: project(names.output, q, c.HiddenSize),
+		GateUp: project(names.gateUp, c.HiddenSize, c.IntermediateSize, c.IntermediateSize),
+		Down:   project(names.down, c.IntermediateSize, c.HiddenSize),
 	}
-	if c.Sparse(layer) {
-		return maps
-	}
-	return append(maps, []linear{
-		{"mlp.gate_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
-		{"mlp.up_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
-		{"mlp.down_proj", c.HiddenSize, c.IntermediateSize, c.MLPBias},
-	}...)
 }
 
 // adaptable returns the linear maps that adapters cover. In a model with experts these are the maps
 // of the attention, because PEFT applies the names of the others to experts, even in a layer with
 // one MLP.
 func (c *Config) adaptable(layer int) []linear {
-	if c.Mixture != nil {
-		return c.linears(layer)[:4]
+	if c.Foreign != nil {
+		return c.Foreign.linears(layer)
 	}
-	return c.linears(layer)
+	maps := c.linears(layer)
+	if p := c.Projections(); c.Mixture != nil {
+		return maps[:len(p.QKV.Names)+len(p.Output.Names)]
+	}
+	return maps
 }
 
 // Parameters counts the numbers in Tensors. A tied head counts once.

@@ -132,14 +132,30 @@ func (c *Config) synthesised() map[string]any {
 	if c.RopeScaling != nil {
 		raw["rope_scaling"] = c.RopeScaling.json()
 	}
-	if fam.experts {
-		maps.Copy(raw, c.mixtureJSON())
+	if fam.rotation.partial {
+		raw["partial_rotary_factor"] = float64(c.rotated()) / float64(c.HeadDim)
 	}
-	if fam.slidingWindow == 0 {
+	if fam.rotation.long && c.RopeScaling != nil { // transformers reads it here alone
+		raw["original_max_position_embeddings"] = c.RopeScaling.OriginalMaxPositions
+	}
+	if fam.noRopeEvery > 0 {
+		layers := make([]int, c.NumLayers)
+		for i := range layers {
+			layers[i] = map[bool]int{true: 1}[c.Rotates(i)]
+		}
+		raw["no_rope_layers"], raw["no_rope_layer_interval"] = layers, fam.noRopeEvery
+	}
+	if fam.experts {
+		maps.Copy(raw, c.Mixture.json())
+	}
+	if fam.write != nil {
+		fam.write(c, raw)
+	}
+	if !fam.hasWindow() {
 		return raw
 	}
 	raw["sliding_window"] = nil
-	if !fam.slidingEverywhere {
+	if !fam.slidingEverywhere && fam.slidingPattern == 0 {
 		raw["use_sliding_window"] = c.SlidingWindow > 0
 	}
 	if c.SlidingWindow > 0 {
@@ -161,6 +177,12 @@ func (s *RopeScaling) json() map[string]any {
 	case "llama3":
 		raw["low_freq_factor"], raw["high_freq_factor"] = s.LowFreqFactor, s.HighFreqFactor
 		raw["original_max_position_embeddings"] = s.OriginalMaxPositions
+	case "longrope":
+		raw["original_max_position_embeddings"] = s.OriginalMaxPositions
+		raw["short_factor"], raw["long_factor"] = s.ShortFactors, s.LongFactors
+		if s.AttentionFactor != 0 {
+			raw["attention_factor"] = s.AttentionFactor
+		}
 	case "yarn":
 		raw["original_max_position_embeddings"] = s.OriginalMaxPositions
 		raw["beta_fast"], raw["beta_slow"], raw["truncate"] = s.BetaFast, s.BetaSlow, !s.KeepFraction
@@ -168,6 +190,9 @@ func (s *RopeScaling) json() map[string]any {
 			if value != 0 {
 				raw[key] = value
 			}
+		}
+		if s.QueryBeta != 0 {
+			raw["llama_4_scaling_beta"] = s.QueryBeta
 		}
 	}
 	return raw

@@ -10,11 +10,6 @@ type adapterLayout struct {
 	scale float32
 }
 
-// inputGroups are the linear maps of a layer that read the same input, below "model.layers.N.".
-var inputGroups = [][]string{
-	{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, {"self_attn.o_proj"}, {"mlp.gate_proj", "mlp.up_proj"}, {"mlp.down_proj"},
-}
-
 // newAdapterLayout places the adapters of all layers and of the head, and the value head if lora has
 // one.
 func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error) {
@@ -27,9 +22,10 @@ func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error
 		shapes[s.Name] = s.Shape
 	}
 	l := &adapterLayout{layout: layout{index: map[string]int{}}, LoRA: lora, scale: float32(lora.Scale())}
+	p := cfg.Projections()
 	for i := range cfg.NumLayers {
-		for _, group := range inputGroups {
-			l.place(shapes, layerPrefix(i), group)
+		for _, group := range []model.Projection{p.QKV, p.Output, p.GateUp, p.Down} {
+			l.place(shapes, layerPrefix(i), group.Names)
 		}
 	}
 	l.place(shapes, "", []string{model.OutputHead})

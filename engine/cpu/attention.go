@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -10,7 +8,7 @@ import (
 // attentionOf returns the shape of a layer's attention.
 func attentionOf(c *model.Config, layer int) kernel.Attention {
 	return kernel.Attention{
-		Heads: c.NumHeads, KVHeads: c.NumKVHeads, HeadDim: c.HeadDim, Scale: float32(1 / math.Sqrt(float64(c.HeadDim))), Window: c.Window(layer),
+		Heads: c.NumHeads, KVHeads: c.NumKVHeads, HeadDim: c.HeadDim, Scale: float32(c.AttentionScale), Window: c.Window(layer),
 	}
 }
 

@@ -14,7 +14,8 @@ type backbone struct {
 	recompute int // the backward pass recomputes the activations of this many layers, from the first
 	low       int // columns of scratch that the low-rank updates of one linear map need at most; 0 without adapters
 	rope      ropeTables
-	balance   *balance // nil for a model without experts
+	local     ropeTables // of layers with a window; without cfg if they rotate as all do
+	balance   *balance   // nil for a model without experts
 	work      workspace
 }
 

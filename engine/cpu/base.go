@@ -44,7 +44,7 @@ func newBase(cfg *model.Config, opts Options, planning bool) *base {
 		cfg: cfg, maxTokens: opts.MaxTokens,
 		backbone: backbone{
 			cfg: cfg, pool: opts.Pool, newArena: b.memory.newArena, recompute: min(opts.Recompute, cfg.NumLayers-1),
-			rope: ropeTables{cfg: cfg},
+			rope: ropeTables{cfg: cfg}, local: ropeTables{cfg: cfg.LocalRope()},
 		},
 		head: head{
 			cfg: cfg, pool: opts.Pool, newArena: b.memory.newArena, budget: logitsBudget,

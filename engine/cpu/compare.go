@@ -136,6 +136,7 @@ func (h *head) eachSlab(p *packing, from, to int, do func(at, end int, teacher k
 		if head.down.Rows > 0 {
 			kernel.MatMul(h.pool, logits, head.project(h.pool, c.low, states), head.up[0].b.RowRange(0, h.cfg.VocabSize).T(), true)
 		}
+		scaleLogits(h.pool, t.cfg, logits)
 		applyTemperature(h.pool, logits, p.head[at:end])
 		do(at, end, logits)
 	}

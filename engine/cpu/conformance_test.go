@@ -39,7 +39,7 @@ func TestIsAnEngine(t *testing.T) {
 	muonLoRA := newLoRA
 	muonLoRA.Optimizer = muon.Optimizer
 	for name, opts := range map[string]Options{
-		"all weights": tiny("llama"), "adapters": adapterOptions(), "new adapters": newLoRA, "momentum": momentum, "muon": muon, "muon of adapters": muonLoRA,
+		"all weights": tiny("llama"), "adapters": adapterOptions("qwen2"), "new adapters": newLoRA, "momentum": momentum, "muon": muon, "muon of adapters": muonLoRA,
 		"adapter of the head": headAdapter("llama"), "new adapter of a tied head": newHeadAdapter("llama3_bias_tied"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestIsAnEngine(t *testing.T) {
 }
 
 func TestAttachedSamplerIsASampler(t *testing.T) {
-	for name, opts := range map[string]Options{"layers": adapterOptions(), "head": headAdapter("llama3_bias_tied")} {
+	for name, opts := range map[string]Options{"layers": adapterOptions("qwen2"), "head": headAdapter("llama3_bias_tied")} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: 64}, func(t *testing.T) trinity.Sampler {
 				e := trained(t, opts)

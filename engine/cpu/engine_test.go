@@ -56,7 +56,7 @@ func TestVersionsAreRounded(t *testing.T) {
 }
 
 func TestSavedAdapterOpensWithTheSameWeights(t *testing.T) {
-	e := open(t, adapterOptions())
+	e := open(t, adapterOptions("qwen2"))
 	train(t, e, sequences(t, true), 1)
 	dir := t.TempDir()
 	if err := e.SaveModel(context.Background(), dir); err != nil {

@@ -153,7 +153,7 @@ func (h *head) load(m *network, p *packing, out kernel.Matrix, keep bool) error 
 	}
 	hidden := s.hidden.RowRange(0, n)
 	gather(h.pool, hidden, out, s.index)
-	kernel.RMSNorm(h.pool, s.normed.RowRange(0, n), hidden, m.norm, float32(h.cfg.RMSNormEps), s.rstd[:n])
+	rmsNorm{h.cfg, h.pool, m.norm}.apply(s.normed.RowRange(0, n), hidden, s.rstd[:n])
 	return nil
 }
 
@@ -214,8 +214,24 @@ func (h *head) logitsOf(from, to int) kernel.Matrix {
 func (h *head) chunkLogits(m *network, p *packing, from, to int) kernel.Matrix {
 	logits := h.logitsOf(from, to)
 	m.head.apply(h.pool, h.space.low, logits, h.space.normed.RowRange(from, to))
+	scaleLogits(h.pool, h.cfg, logits)
 	applyTemperature(h.pool, logits, p.head[from:to])
 	return logits
+}
+
+// scaleLogits divides logits by the divisor of the model that gave them.
+func scaleLogits(pool *kernel.Pool, cfg *model.Config, logits kernel.Matrix) {
+	if s := cfg.LogitScale; s != 0 {
+		scaleRows(pool, logits, float32(1/s))
+	}
+}
+
+// divisor returns what the logits of a row are divided by: its temperature, and the model's own divisor.
+func (h *head) divisor(r *headRow) float32 {
+	if s := h.cfg.LogitScale; s != 0 {
+		return r.temperature * float32(s)
+	}
+	return r.temperature
 }
 
 // applyTemperature divides the logits of head rows by their temperatures.

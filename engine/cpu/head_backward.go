@@ -14,7 +14,7 @@ func (h *head) backward(m, grad *network, p *packing, dOut kernel.Matrix) {
 	}
 	dHidden := s.normed.RowRange(0, n) // the normed states are no longer needed
 	clearRows(h.pool, dHidden)
-	kernel.RMSNormBackward(h.pool, dHidden, s.dNormed.RowRange(0, n), s.hidden.RowRange(0, n), m.norm, s.rstd[:n], grad.norm)
+	rmsNorm{h.cfg, h.pool, m.norm}.backward(dHidden, s.dNormed.RowRange(0, n), s.hidden.RowRange(0, n), s.rstd[:n], grad.norm)
 	clearRows(h.pool, dOut)
 	scatterAdd(h.pool, dOut, dHidden, s.index)
 }
@@ -23,11 +23,12 @@ func (h *head) backward(m, grad *network, p *packing, dOut kernel.Matrix) {
 // respect to the normed states to dNormed.
 func (h *head) backLogits(m, grad *network, p *packing) {
 	s, n := &h.space, len(p.head)
-	for i, r := range p.head {
-		s.dLogprob[i] /= r.temperature
-		s.dEntropy[i] /= r.temperature
+	for i := range p.head {
+		divisor := h.divisor(&p.head[i])
+		s.dLogprob[i] /= divisor
+		s.dEntropy[i] /= divisor
 		if h.compare.divergence != nil {
-			h.compare.gradient[i] /= r.temperature
+			h.compare.gradient[i] /= divisor
 		}
 	}
 	h.eachChunk(n, func(from, to int) {
@@ -100,7 +101,7 @@ func (h *head) backStats(p *packing, logits kernel.Matrix, from, to int) {
 		row := logits.Row(i)
 		row[r.target] -= s.dLogprob[from+i]
 		for k, target := range soft.targets {
-			row[target] += soft.d[k] / r.temperature
+			row[target] += soft.d[k] / h.divisor(r)
 		}
 	})
 }

@@ -86,13 +86,16 @@ func (b *backbone) keepRows(layer, before int, rows []int) {
 	moved := []kernel.Matrix{
 		a.in, a.qkv, a.attention, a.lse, a.mid, kernel.NewMatrix(a.rstd, before, 1), kernel.NewMatrix(a.midRstd, before, 1),
 	}
+	if b.cfg.PostNorms {
+		moved = append(moved, a.output, a.down, kernel.NewMatrix(a.outRstd, before, 1), kernel.NewMatrix(a.downRstd, before, 1))
+	}
 	if b.cfg.QKNorm {
 		moved = append(moved, a.raw)
-		for head := range b.cfg.NumHeads + b.cfg.NumKVHeads { // one block of rows per head
+		b.eachHead(func(head, _, _ int, _ bool) { // one block of rows per head
 			for i, from := range rows {
 				a.headRstd[head*len(rows)+i] = a.headRstd[head*before+from]
 			}
-		}
+		})
 	}
 	if b.cfg.Sparse(layer) {
 		moveRows(b.pool, []kernel.Matrix{a.experts.gateUp}, a.experts.routing.Keep(rows))

@@ -114,20 +114,27 @@ func (l *layout) block(flat []float32, names ...string) kernel.Matrix {
 	return kernel.NewMatrix(flat[from:from+rows*cols], rows, cols)
 }
 
-// layerGroups are the groups of neighbouring tensors in a layer, below "model.layers.N.".
-var layerGroups = [][]string{
-	{"input_layernorm.weight"},
-	{"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"},
-	{"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"},
-	{"self_attn.q_norm.weight"},
-	{"self_attn.k_norm.weight"},
-	{"self_attn.o_proj.weight"},
-	{"self_attn.o_proj.bias"},
-	{"post_attention_layernorm.weight"},
-	{"mlp.gate_proj.weight", "mlp.up_proj.weight"},
-	{"mlp.gate_proj.bias", "mlp.up_proj.bias"},
-	{"mlp.down_proj.weight"},
-	{"mlp.down_proj.bias"},
+// layerGroups returns the groups of neighbouring tensors in a layer, below "model.layers.N.".
+func layerGroups(cfg *model.Config) [][]string {
+	p := cfg.Projections()
+	of := func(from model.Projection, suffix string) (names []string) {
+		for _, name := range from.Names {
+			names = append(names, name+suffix)
+		}
+		return names
+	}
+	return [][]string{
+		{"input_layernorm.weight"},
+		of(p.QKV, ".weight"), of(p.QKV, ".bias"),
+		{"self_attn.q_norm.weight"},
+		{"self_attn.k_norm.weight"},
+		of(p.Output, ".weight"), of(p.Output, ".bias"),
+		{"post_attention_layernorm.weight"},
+		{"pre_feedforward_layernorm.weight"},
+		{"post_feedforward_layernorm.weight"},
+		of(p.GateUp, ".weight"), of(p.GateUp, ".bias"),
+		of(p.Down, ".weight"), of(p.Down, ".bias"),
+	}
 }
 
 const (
@@ -170,7 +177,7 @@ func modelLayout(cfg *model.Config) (*layout, error) {
 	}
 	place(embeddingName)
 	for layer := range cfg.NumLayers {
-		groups := layerGroups
+		groups := layerGroups(cfg)
 		if cfg.Sparse(layer) {
 			groups = slices.Concat(groups, mixtureGroups(cfg))
 		}

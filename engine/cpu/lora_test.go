@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,21 +12,27 @@ import (
 	"github.com/trinity-go/trinity/engine"
 )
 
-func adapterOptions() Options {
-	opts := tiny("qwen2")
-	opts.LoRA = &engine.LoRASpec{Path: "testdata/qwen2"}
+func adapterOptions(name string) Options {
+	opts := tiny(name)
+	opts.LoRA = &engine.LoRASpec{Path: opts.ModelPath}
 	return opts
 }
 
 func TestAdapterGradientsEqualAutograd(t *testing.T) {
-	var want reference
-	readJSON(t, "testdata/qwen2/reference_lora.json.gz", &want)
-	tensor := tensorFile(t, "testdata/qwen2/gradients_lora.safetensors")
-	compareGradients(t, open(t, adapterOptions()), want, func(name string) []float32 { return tensor(strings.TrimSuffix(name, ".weight")) })
+	for _, name := range []string{"qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite"} { // phi3 has q, k and v as one matrix
+		t.Run(name, func(t *testing.T) {
+			var want reference
+			readJSON(t, filepath.Join("testdata", name, "reference_lora.json.gz"), &want)
+			tensor := tensorFile(t, filepath.Join("testdata", name, "gradients_lora.safetensors"))
+			compareGradients(t, open(t, adapterOptions(name)), want, func(name string) []float32 {
+				return tensor(strings.TrimSuffix(name, ".weight"))
+			})
+		})
+	}
 }
 
 func TestAdaptersOnSomeModules(t *testing.T) {
-	all := open(t, adapterOptions())
+	all := open(t, adapterOptions("qwen2"))
 	opts := tiny("qwen2")
 	opts.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: []string{"v_proj", "up_proj"}}
 	some := open(t, opts)
@@ -84,7 +91,7 @@ func TestNewAdapterChangesNothingAndReferenceIsTheBase(t *testing.T) {
 // Publishing hands over the base once, and then the adapter alone.
 func TestLaterPublicationsHoldOnlyTheAdapter(t *testing.T) {
 	ctx := context.Background()
-	e, sampler := withRecorder(t, adapterOptions())
+	e, sampler := withRecorder(t, adapterOptions("qwen2"))
 	for version := range int64(3) {
 		if err := publish(ctx, e, version); err != nil {
 			t.Fatal(err)

@@ -119,6 +119,9 @@ func scratch(cfg *model.Config, opts Options, cores int) int64 {
 	for layer := range cfg.NumLayers {
 		floats = max(floats, cores*attentionOf(cfg, layer).BackwardScratch(length))
 	}
+	if cfg.NormOffset != 0 {
+		floats += max(cfg.HiddenSize, cfg.HeadDim) // of norm.gain
+	}
 	products := 1 // at once
 	if cfg.Mixture != nil {
 		products = min(cores, cfg.Mixture.Experts)

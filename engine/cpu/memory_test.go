@@ -28,7 +28,7 @@ func (e *Engine) arenaBytes() int64 {
 func TestPlanEqualsMemoryInUse(t *testing.T) {
 	lora := &engine.LoRASpec{LoraRank: 3, LoraAlpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
 	saved := t.TempDir()
-	if err := open(t, adapterOptions()).SaveModel(t.Context(), saved); err != nil {
+	if err := open(t, adapterOptions("qwen2")).SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
 	eightBits := codedOptions(t)
@@ -124,7 +124,7 @@ func TestPlanPlacesLoadingAfterTheWeights(t *testing.T) {
 
 func TestSampledAdaptersAreInThePlan(t *testing.T) {
 	saved := t.TempDir()
-	e := open(t, adapterOptions())
+	e := open(t, adapterOptions("qwen2"))
 	if err := e.SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func (b *backbone) activateExperts(x *mixture, a *mixtureActivations, normed ker
 func (b *backbone) applyExperts(x *mixture, a *mixtureActivations, out kernel.Matrix) {
 	w, r, pairs, size := &b.work, a.routing, a.routing.Pairs(), b.cfg.Mixture.Size
 	gateUp, hidden, results := a.gateUp.RowRange(0, pairs), w.experts.hidden.RowRange(0, pairs), w.experts.out
-	kernel.SwiGLU(b.pool, hidden, gateUp.ColRange(0, size), gateUp.ColRange(size, 2*size))
+	kernel.SiLU.Forward(b.pool, hidden, gateUp.ColRange(0, size), gateUp.ColRange(size, 2*size))
 	r.Each(b.pool, func(i, from, to int) {
 		x.down[i].apply(b.pool, w.low, results.RowRange(from, to), hidden.RowRange(from, to))
 	})
@@ -108,7 +108,7 @@ func (b *backbone) backExperts(x, grad *mixture, a *mixtureActivations, dNormed,
 	in, dOut := w.in.RowRange(0, pairs), w.out.RowRange(0, pairs)
 
 	r.Gather(b.pool, dOut, dy)
-	kernel.SwiGLU(b.pool, hidden, gate, up)
+	kernel.SiLU.Forward(b.pool, hidden, gate, up)
 	r.Each(b.pool, func(i, from, to int) {
 		kernel.MatMul(b.pool, dHidden.RowRange(from, to), dOut.RowRange(from, to), x.down[i].weight, false)
 	})
@@ -118,7 +118,7 @@ func (b *backbone) backExperts(x, grad *mixture, a *mixtureActivations, dNormed,
 			kernel.MatMul(b.pool, d, dOut.RowRange(from, to).T(), hidden.RowRange(from, to), true)
 		}
 	})
-	kernel.SwiGLUBackward(b.pool, gate, up, dHidden, gate, up)
+	kernel.SiLU.Backward(b.pool, gate, up, dHidden, gate, up)
 	r.Gather(b.pool, in, normed)
 	dIn := dOut // dOut is no longer needed
 	r.Each(b.pool, func(i, from, to int) {

@@ -17,11 +17,13 @@ type network struct {
 
 // layer is one transformer block.
 type layer struct {
-	attentionNorm []float32 // [H]
-	qNorm, kNorm  []float32 // [HeadDim]; nil unless the model has them
+	attentionNorm []float32 // [H]; this and the next norms are nil unless the model has them
+	qNorm, kNorm  []float32 // [HeadDim], or that of all heads
 	qkv           linear    // [q+k+v, H]
 	output        linear    // [H, q]
+	outputNorm    []float32 // [H] of what the attention gives
 	mlpNorm       []float32 // [H]
+	downNorm      []float32 // [H] of what the MLP gives
 	gateUp        linear    // [2I, H]; empty in a layer with experts, and so is down
 	down          linear    // [H, I]
 	experts       *mixture  // nil in a layer without experts
@@ -44,9 +46,12 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 	if adapters != nil {
 		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
 	}
+	p := cfg.Projections()
+	attentionNorm, outputNorm, mlpNorm, downNorm := cfg.LayerNorms()
 	for i := range cfg.NumLayers {
 		prefix := layerPrefix(i)
-		view := func(modules ...string) linear {
+		view := func(from model.Projection) linear {
+			modules := from.Names
 			weights, biases := make([]string, len(modules)), make([]string, len(modules))
 			for j, module := range modules {
 				weights[j], biases[j] = prefix+module+".weight", prefix+module+".bias"
@@ -58,17 +63,19 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 			return l
 		}
 		l := layer{
-			attentionNorm: base.vector(prefix + "input_layernorm.weight"),
+			attentionNorm: base.vector(prefix + attentionNorm + ".weight"),
 			qNorm:         base.vector(prefix + "self_attn.q_norm.weight"),
 			kNorm:         base.vector(prefix + "self_attn.k_norm.weight"),
-			qkv:           view("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-			output:        view("self_attn.o_proj"),
-			mlpNorm:       base.vector(prefix + "post_attention_layernorm.weight"),
+			qkv:           view(p.QKV),
+			output:        view(p.Output),
+			outputNorm:    base.vector(prefix + outputNorm + ".weight"),
+			mlpNorm:       base.vector(prefix + mlpNorm + ".weight"),
+			downNorm:      base.vector(prefix + downNorm + ".weight"),
 		}
 		if cfg.Sparse(i) {
 			l.experts = viewMixture(cfg, base, prefix)
 		} else {
-			l.gateUp, l.down = view("mlp.gate_proj", "mlp.up_proj"), view("mlp.down_proj")
+			l.gateUp, l.down = view(p.GateUp), view(p.Down)
 		}
 		m.layers = append(m.layers, l)
 	}

@@ -42,12 +42,24 @@ var headHints = map[model.Head]string{
 
 // openFile opens the model's files, or makes random weights for a directory that has only a config.
 func openFile(opts Options) (*model.Model, error) {
-	if opts.InitStyle == "" || model.HasWeights(opts.ModelPath) {
-		return model.Open(opts.ModelPath)
-	}
-	cfg, err := model.ReadConfig(opts.ModelPath)
+	cfg, err := readConfig(opts.ModelPath)
 	if err != nil {
 		return nil, err
 	}
+	if opts.InitStyle == "" || model.HasWeights(opts.ModelPath) {
+		return model.Open(opts.ModelPath)
+	}
 	return model.RandomInit(cfg, opts.InitSeed, opts.InitStyle)
+}
+
+// readConfig reads the config of a model that this engine computes.
+func readConfig(path string) (*model.Config, error) {
+	cfg, err := model.ReadConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Foreign.Refuse(); err != nil {
+		return nil, fmt.Errorf("cpu: %s: %w", path, err)
+	}
+	return cfg, nil
 }

@@ -30,6 +30,10 @@ func (s *passes) check(batch []*trinity.Experience, want trinity.Streams) error 
 		if err := x.Check(); err != nil {
 			return fmt.Errorf("cpu: %w", err)
 		}
+		if most := s.cfg.RopeScaling.Reach(); len(x.Tokens)-1 > most {
+			return fmt.Errorf("cpu: experience %s has %d tokens, but beyond %d the model's longrope has other frequencies, which this engine does "+
+				"not compute: lower max_model_len", x.ID, len(x.Tokens), most)
+		}
 		for _, tokens := range [][]int32{x.Tokens, x.Targets} {
 			for t, token := range tokens {
 				if token < 0 || int(token) >= s.cfg.VocabSize {
@@ -96,6 +100,9 @@ func (s *passes) fitting(rest []*trinity.Experience) int {
 
 func (s *passes) pack(batch []*trinity.Experience) {
 	s.backbone.rope.prepare(batch)
+	if local := &s.backbone.local; local.cfg != nil {
+		local.prepare(batch)
+	}
 	s.packing.pack(batch, !s.shareNothing, s.backbone.rope.start)
 }
 

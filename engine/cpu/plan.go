@@ -14,7 +14,7 @@ import (
 
 // PlanMemory implements engine.TrainerOpener.
 func (trainerPlugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, error) {
-	cfg, err := model.ReadConfig(spec.ModelPath)
+	cfg, err := readConfig(spec.ModelPath)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (trainerPlugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, e
 
 // PlanBase implements engine.BaseSharer.
 func (trainerPlugin) PlanBase(spec engine.TrainerSpec) ([]engine.MemoryPart, error) {
-	cfg, err := model.ReadConfig(spec.ModelPath)
+	cfg, err := readConfig(spec.ModelPath)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func withLoading(parts []engine.MemoryPart, bytes int64) []engine.MemoryPart {
 
 // PlanMemory implements engine.SamplerOpener.
 func (samplerPlugin) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
-	cfg, err := model.ReadConfig(spec.ModelPath)
+	cfg, err := readConfig(spec.ModelPath)
 	if err != nil {
 		return nil, err
 	}

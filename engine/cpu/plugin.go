@@ -178,7 +178,7 @@ func samplerOptions(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Poo
 		}
 		opts.Drafts = n
 	}
-	if opts.MaxModelLen == 0 || opts.MaxModelLen > cfg.MaxPositions {
+	if opts.MaxModelLen > cfg.MaxPositions {
 		opts.MaxModelLen = cfg.MaxPositions
 	}
 	return opts, nil

@@ -12,7 +12,10 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-var references = []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "qwen3_moe_sums"}
+// newer are the families of 2025 and 2026.
+var newer = []string{"smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"}
+
+var references = slices.Concat([]string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "qwen3_moe_sums"}, newer)
 
 // reference holds the records of testdata/record.py for a model.
 type reference struct {
@@ -89,6 +92,36 @@ func compareGradients(t *testing.T, e *Engine, want reference, tensor func(strin
 				t.Errorf("%s%s: gradient is %.2g relative off", c.prefix, s.name, d)
 			}
 		}
+	}
+}
+
+// Three steps of AdamW move each tensor as PyTorch moves it.
+func TestStepsEqualTransformers(t *testing.T) {
+	p := trinity.OptimParams{LR: 1e-2, Beta1: 0.9, Beta2: 0.95, Eps: 1e-6, WeightDecay: 0.1, ClipNorm: 1}
+	for _, name := range newer {
+		t.Run(name, func(t *testing.T) {
+			want := tensorFile(t, filepath.Join("testdata", name, "steps.safetensors"))
+			e := open(t, tiny(name))
+			start := e.rowMajor()
+			for range 3 {
+				if _, err := e.ForwardBackward(context.Background(), whole(sequences(t, false)), nll{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := e.OptimStep(context.Background(), p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			end := e.rowMajor()
+			for _, s := range e.base.slots {
+				moved := end[s.from : s.from+s.size()]
+				for i := range moved {
+					moved[i] -= start[s.from+i]
+				}
+				if d := difference(moved, want(s.name)); d > 1e-4 {
+					t.Errorf("%s: what it moved by is %.2g relative off", s.name, d)
+				}
+			}
+		})
 	}
 }
 

@@ -8,12 +8,13 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// ropeTables hold cosines and sines by position. All sequences use the table at row 0, except under
+// ropeTables hold cosines, sines and the factors on queries by position. All sequences use the table at row 0, except under
 // "dynamic" scaling. There each length over the model's own has its own frequencies and so its own
 // table. The length counts the model's input, which lacks a sequence's last token.
 type ropeTables struct {
 	cfg      *model.Config
-	cos, sin kernel.Matrix // [positions of all tables, HeadDim/2]
+	cos, sin kernel.Matrix // [positions of all tables, rotated pairs]
+	query    []float32     // [positions of all tables]; nil if all factors are 1
 	base     int           // positions of the table at row 0
 	starts   map[int]int   // input length → first row of its own table
 }
@@ -50,13 +51,17 @@ func (t *ropeTables) prepare(batch []*trinity.Experience) {
 
 // build computes a table of base positions, and one for each of lengths.
 func (t *ropeTables) build(base int, lengths map[int]bool) {
-	half, rows := t.cfg.HeadDim/2, base
+	frequencies, _ := t.cfg.InverseFrequencies(0)
+	pairs, rows := len(frequencies), base
 	t.base, t.starts = base, map[int]int{}
 	for n := range lengths {
 		t.starts[n] = rows
 		rows += n
 	}
-	t.cos, t.sin = kernel.NewMatrix(make([]float32, rows*half), rows, half), kernel.NewMatrix(make([]float32, rows*half), rows, half)
+	t.cos, t.sin = kernel.NewMatrix(make([]float32, rows*pairs), rows, pairs), kernel.NewMatrix(make([]float32, rows*pairs), rows, pairs)
+	if s := t.cfg.RopeScaling; s != nil && s.QueryBeta != 0 {
+		t.query = make([]float32, rows)
+	}
 	t.fill(0, base, t.cfg.MaxPositions)
 	for n, from := range t.starts {
 		t.fill(from, n, n)
@@ -72,6 +77,9 @@ func (t *ropeTables) fill(from, n, length int) {
 		for i, f := range inverse {
 			sine, cosine := math.Sincos(float64(position) * f)
 			cos[i], sin[i] = float32(cosine*scale), float32(sine*scale)
+		}
+		if t.query != nil {
+			t.query[from+position] = t.cfg.RopeScaling.QueryScale(position)
 		}
 	}
 }

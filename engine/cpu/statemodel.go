@@ -26,7 +26,7 @@ func (trainerPlugin) WriteModel(spec engine.TrainerSpec, dir, out string) error 
 		return fmt.Errorf("cpu: state: %w", err)
 	}
 	defer file.Close()
-	cfg, err := model.ReadConfig(spec.ModelPath)
+	cfg, err := readConfig(spec.ModelPath)
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,16 @@ type activations struct {
 	qkv       kernel.Matrix // [rows, q+k+v] after RoPE
 	attention kernel.Matrix // [rows, q]
 	lse       kernel.Matrix // [rows, heads] log of the softmax denominators, nats
+	output    kernel.Matrix // [rows, H] before the norm of what the attention gives; empty unless the model has one, and so is down
 	mid       kernel.Matrix // [rows, H] after attention
 	gateUp    kernel.Matrix // [rows, 2I]; its gradient in the backward pass; unused in a layer with experts
 	experts   *mixtureActivations
-	rstd      []float32 // [rows] of the norm before attention
-	midRstd   []float32 // [rows] of the norm before the MLP
-	headRstd  []float32 // [rows · (heads + kv heads)] of the q/k norm
+	down      kernel.Matrix // [rows, H] before the norm of what the MLP gives
+	rstd      []float32     // [rows] of the norm before attention
+	midRstd   []float32     // [rows] of the norm before the MLP
+	outRstd   []float32     // [rows] of the norm after attention
+	downRstd  []float32     // [rows] of the norm after the MLP
+	headRstd  []float32     // [rows · (heads + kv heads)] of the q/k norm
 }
 
 // workspace holds the activations and scratch of a forward and a backward pass. The engine plans it
@@ -40,6 +44,7 @@ type workspace struct {
 	dNormed kernel.Matrix // [rows, max(H, q)]
 	dQKV    kernel.Matrix // [rows, q+k+v]
 	dHidden kernel.Matrix // [rows, I]
+	dNorm   kernel.Matrix // [rows, H] before a norm of what a part of a layer gives; empty unless the model has one
 }
 
 // takeWorkspace takes the memory for so many packed rows, with train for a backward pass as well.
@@ -64,6 +69,9 @@ func (b *backbone) takeWorkspace(rows int, train bool) (*workspace, error) {
 			in: matrix(c.HiddenSize), qkv: matrix(q + 2*kv), attention: matrix(q), lse: matrix(c.NumHeads),
 			mid: matrix(c.HiddenSize), rstd: t.Float32(rows), midRstd: t.Float32(rows),
 		}
+		if c.PostNorms {
+			a.output, a.down, a.outRstd, a.downRstd = matrix(c.HiddenSize), matrix(c.HiddenSize), t.Float32(rows), t.Float32(rows)
+		}
 		if c.QKNorm {
 			a.raw, a.headRstd = matrix(q+kv), t.Float32(rows*(c.NumHeads+c.NumKVHeads))
 		}
@@ -84,6 +92,9 @@ func (b *backbone) takeWorkspace(rows int, train bool) (*workspace, error) {
 	if train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
 		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.DenseSize())
+		if c.PostNorms {
+			w.dNorm = matrix(c.HiddenSize)
+		}
 	}
 	if t.Err != nil {
 		w.free()

@@ -3,7 +3,8 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, LlamaConfig, Ministral3Config, MistralConfig, Olmo3Config, Phi3Config
+from transformers import Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -19,8 +20,29 @@ models = {
                                 norm_topk_prob=True, experts_implementation="eager", **rope(rope_type="default")),
     "qwen3_moe_sums": Qwen3MoeConfig(**base, head_dim=8, tie_word_embeddings=True, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=12,
                                      norm_topk_prob=False, router_aux_loss_coef=0.3, experts_implementation="eager", **rope(rope_type="default")),
+    "smollm3": SmolLM3Config(**{**base, "num_hidden_layers": 3}, no_rope_layer_interval=2, tie_word_embeddings=True, **rope(rope_type="default")),
+    "phi3": Phi3Config(**{**base, "max_position_embeddings": 1024}, original_max_position_embeddings=256, tie_word_embeddings=True,
+                       **rope(rope_type="longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.5, 2.5], long_factor=[1.0, 4.0, 16.0])),
+    "ministral3": Ministral3Config(**base, head_dim=16, tie_word_embeddings=False,
+                                   **rope(rope_type="yarn", factor=8.0, original_max_position_embeddings=8, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                                          mscale_all_dim=1.0, llama_4_scaling_beta=0.5)),
+    "gemma3_text": Gemma3TextConfig(**{**base, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=9, sliding_window=5, attention_bias=True,
+                                    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                    rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
+                                                         sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+    "olmo3": Olmo3Config(**{**base, "num_hidden_layers": 3}, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                         rope_parameters=dict(full_attention=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=500000.0),
+                                              sliding_attention=dict(rope_type="default", rope_theta=500000.0))),
+    "granite": GraniteConfig(**base, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
+                             logits_scaling=2.0, **rope(rope_type="default")),
+    "granitemoehybrid": GraniteMoeHybridConfig(**{**base, "intermediate_size": 24}, shared_intermediate_size=40, num_local_experts=0, mamba_n_heads=4,
+                                               layer_types=["full_attention"] * 2, embedding_multiplier=0.5, attention_multiplier=0.3,
+                                               residual_multiplier=1.5, logits_scaling=0.7),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
+adapted = ["qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite"]  # models that are recorded with an adapter, too
+stepped = ["smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"]  # models whose optimizer steps are recorded, too
+offset = ["gemma3_text"]  # norms multiply by 1 + weight
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
     "dynamic": dict(rope_type="dynamic", factor=2.0),
@@ -34,7 +56,7 @@ def initialise(m, seed):
             if p.dim() >= 2:
                 v = torch.randn(p.shape, generator=g) / p.shape[-1] ** 0.5
             elif name.endswith("norm.weight"):
-                v = 1 + 0.2 * torch.randn(p.shape, generator=g)
+                v = (0 if m.config.model_type in offset else 1) + 0.2 * torch.randn(p.shape, generator=g)
             else:
                 v = 0.1 * torch.randn(p.shape, generator=g)
             p.copy_(v.half().float())  # so that the file can be F16
@@ -91,6 +113,20 @@ def apart(name, p):  # in memory, transformers keeps the experts of a layer toge
         yield prefix + "gate_proj.weight", gate
         yield prefix + "up_proj.weight", up
 
+def steps(m, seqs):  # what three steps of AdamW move by, on the mean of -log p
+    before = {k: v.detach().clone() for k, v in m.named_parameters()}
+    opt = torch.optim.AdamW(m.parameters(), lr=1e-2, betas=(0.9, 0.95), eps=1e-6, weight_decay=0.1)
+    for _ in range(3):
+        m.zero_grad()
+        losses(m, seqs)[0].backward()
+        torch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+        opt.step()
+    moved = {k: p.contiguous() for name, v in m.named_parameters() for k, p in apart(name, v.detach() - before[name])}
+    with torch.no_grad():
+        for name, v in m.named_parameters():
+            v.copy_(before[name])
+    return moved
+
 class LoRA(torch.nn.Module):  # Hu et al. 2021: W·x + (alpha/rank)·B·A·x
     def __init__(self, base, rank, alpha, g):
         super().__init__()
@@ -105,10 +141,15 @@ def add_lora(m, rank, alpha):
     g = torch.Generator().manual_seed(3)
     for p in m.parameters():
         p.requires_grad_(False)
+    names = []
     for layer in m.model.layers:
-        for holder, names in ((layer.self_attn, ("q_proj", "k_proj", "v_proj", "o_proj")), (layer.mlp, ("gate_proj", "up_proj", "down_proj"))):
-            for n in names:
-                setattr(holder, n, LoRA(getattr(holder, n), rank, alpha, g))
+        for holder, order in ((layer.self_attn, ("q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj")),
+                              (layer.mlp, ("gate_proj", "up_proj", "gate_up_proj", "down_proj"))):
+            for n in order:
+                if hasattr(holder, n):
+                    setattr(holder, n, LoRA(getattr(holder, n), rank, alpha, g))
+                    names.append(n)
+    return list(dict.fromkeys(names))
 
 def balance(m, seqs):  # transformers' load-balancing loss of each sequence, averaged over tokens: all before the last trained one
     loss, tokens = 0, 0
@@ -162,11 +203,13 @@ def main():
             loss, gradients = balance(m, seqs)
             write_json(os.path.join(d, "reference_balance.json.gz"), dict(loss=loss))
             save_file(gradients, os.path.join(d, "gradients_balance.safetensors"))
-        if name == "qwen2":
-            add_lora(m, 4, 8)
+        if name in stepped:
+            save_file(steps(m, seqs), os.path.join(d, "steps.safetensors"))
+        if name in adapted:
+            targets = add_lora(m, 4, 8)
             save_file({"base_model.model." + k.replace(".base.", "."): v.detach().half().contiguous() for k, v in m.named_parameters() if "lora_" in k
                        for k in [k + ".weight"]}, os.path.join(d, "adapter_model.safetensors"), metadata={"format": "pt"})
-            json.dump(dict(peft_type="LORA", r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+            json.dump(dict(peft_type="LORA", r=4, lora_alpha=8, target_modules=targets,
                            bias="none", task_type="CAUSAL_LM", base_model_name_or_path="", fan_in_fan_out=False, use_rslora=False), open(os.path.join(d, "adapter_config.json"), "w"))
             ref, tensors = reference(m, seqs)
             write_json(os.path.join(d, "reference_lora.json.gz"), ref)

@@ -10,7 +10,7 @@ import (
 type Attention struct {
 	Heads, KVHeads int
 	HeadDim        int
-	Scale          float32 // of the scores, usually 1/√HeadDim
+	Scale          float32 // of the scores; 0 means 1/√HeadDim
 	Window         int     // a query sees itself and the Window-1 tokens before it; 0 means all
 }
 
@@ -58,6 +58,14 @@ func (a Attention) Forward(pool *Pool, out, lse, q, k, v Matrix, segments []Segm
 			b.attend(a.columns(out.RowRange(row, row+b.rows), h), lse.RowRange(row, row+b.rows).ColRange(h, h+1))
 		}
 	})
+}
+
+// scale returns the factor of the scores.
+func (a Attention) scale() float32 {
+	if a.Scale != 0 {
+		return a.Scale
+	}
+	return float32(1 / math.Sqrt(float64(a.HeadDim)))
 }
 
 // group returns the number of query heads per key-value head.
@@ -127,7 +135,7 @@ func (b *block) packValues() { b.ctx.packRows(b.ks, b.vp, b.ctx.v, b.first, b.ke
 // scores computes s = Scale·q·kᵀ, or -Inf if a query does not see a key.
 func (b *block) scores(q Matrix) {
 	for i := range b.rows {
-		Scale(b.query[i*b.HeadDim:(i+1)*b.HeadDim], q.Row(i), b.Scale)
+		Scale(b.query[i*b.HeadDim:(i+1)*b.HeadDim], q.Row(i), b.scale())
 	}
 	b.ks.product(operandC{b.s, b.stride}, rowMajor(b.query, b.HeadDim), panelMajor(b.kt, b.HeadDim), b.rows, roundUp(b.keys), b.HeadDim, false)
 	for i := range b.rows {

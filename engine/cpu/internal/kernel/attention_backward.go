@@ -165,7 +165,7 @@ func (b *gradBlock) backward(g *gradients, dq, dout, out, q, lse Matrix) {
 		p := b.row(i)
 		b.ks.expSum(&p[0], &p[0], lse.Row(i)[0], width)
 		delta := b.ks.dotRow(dout.Row(i), out.Row(i))
-		b.ks.softGrad(&b.dp[i*b.stride], &p[0], delta, b.Scale, width)
+		b.ks.softGrad(&b.dp[i*b.stride], &p[0], delta, b.scale(), width)
 	}
 	b.ks.product(operandC{dq.Data, dq.Stride}, rowMajor(b.dp, b.stride), panelMajor(b.kp, b.keys), b.rows, b.HeadDim, b.keys, false)
 	b.ks.packRows(b.qp, q.Data, q.Stride, b.HeadDim, b.rows, b.rows*lanes)

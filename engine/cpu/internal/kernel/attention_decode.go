@@ -82,13 +82,13 @@ func (d *decoder) run(out, q Matrix) {
 func (d *decoder) scaleQueries(q Matrix, at int) {
 	if n := d.group() * d.HeadDim; d.deep == d.HeadDim {
 		for i := range d.views {
-			Scale(d.query[i*n:(i+1)*n], q.Row(i)[at:at+n], d.Scale)
+			Scale(d.query[i*n:(i+1)*n], q.Row(i)[at:at+n], d.scale())
 		}
 		return
 	}
 	for r := range len(d.views) * d.group() {
 		to, from := d.query[r*d.deep:(r+1)*d.deep], q.Row(r / d.group())[at+r%d.group()*d.HeadDim:]
-		Scale(to[:d.HeadDim], from[:d.HeadDim], d.Scale)
+		Scale(to[:d.HeadDim], from[:d.HeadDim], d.scale())
 		to[d.HeadDim] = 0
 	}
 }

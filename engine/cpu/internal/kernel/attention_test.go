@@ -474,3 +474,16 @@ func TestPagedAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestScoresHaveAFactorByDefault(t *testing.T) {
+	c := attentionCase{Attention: Attention{Heads: 2, KVHeads: 1, HeadDim: 8}, segments: []Segment{{0, 9, -1}}, rows: 9}
+	d := c.data(3)
+	var outs [2]Matrix
+	for i, scale := range []float32{0, float32(1 / math.Sqrt(8))} {
+		outs[i], c.Scale = zeros(c.rows, 16), scale
+		c.Forward(nil, outs[i], zeros(c.rows, 2), d.q, d.k, d.v, c.segments)
+	}
+	if !slices.Equal(outs[0].Data, outs[1].Data) {
+		t.Error("no factor gives other results than 1/√HeadDim")
+	}
+}

@@ -38,6 +38,8 @@ var avx2 = kernels{
 	logitGrad:  avx2LogitGrad,
 	swiglu:     avx2Swiglu,
 	swigluGrad: avx2SwigluGrad,
+	geglu:      avx2Geglu,
+	gegluGrad:  avx2GegluGrad,
 	rotate:     avx2Rotate,
 	softGrad:   avx2SoftGrad,
 	adamw:      avx2Adamw,
@@ -92,6 +94,12 @@ func avx2Swiglu(y *float32, gate *float32, up *float32, n int)
 
 //go:noescape
 func avx2SwigluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
+
+//go:noescape
+func avx2Geglu(y *float32, gate *float32, up *float32, n int)
+
+//go:noescape
+func avx2GegluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
 
 //go:noescape
 func avx2Rotate(x0 *float32, x1 *float32, cos *float32, sin *float32, sign float32, n int)

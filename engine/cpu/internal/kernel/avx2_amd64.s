@@ -80,6 +80,18 @@ DATA avx2_logFloor<>+16(SB)/8, $0xc2c80000c2c80000
 DATA avx2_logFloor<>+24(SB)/8, $0xc2c80000c2c80000
 GLOBL avx2_logFloor<>(SB), RODATA|NOPTR, $32
 
+DATA avx2_geluCube<>+0(SB)/8, $0x3d9222793d922279
+DATA avx2_geluCube<>+8(SB)/8, $0x3d9222793d922279
+DATA avx2_geluCube<>+16(SB)/8, $0x3d9222793d922279
+DATA avx2_geluCube<>+24(SB)/8, $0x3d9222793d922279
+GLOBL avx2_geluCube<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_geluSlope<>+0(SB)/8, $0x3fcc422a3fcc422a
+DATA avx2_geluSlope<>+8(SB)/8, $0x3fcc422a3fcc422a
+DATA avx2_geluSlope<>+16(SB)/8, $0x3fcc422a3fcc422a
+DATA avx2_geluSlope<>+24(SB)/8, $0x3fcc422a3fcc422a
+GLOBL avx2_geluSlope<>(SB), RODATA|NOPTR, $32
+
 DATA avx2_upper<>+0(SB)/8, $0xffff0000ffff0000
 DATA avx2_upper<>+8(SB)/8, $0xffff0000ffff0000
 DATA avx2_upper<>+16(SB)/8, $0xffff0000ffff0000
@@ -817,6 +829,204 @@ avx2SwigluGrad_loop:
 	ADDQ $64, R9
 	DECQ CX
 	JNZ avx2SwigluGrad_loop
+	VZEROUPPER
+	RET
+
+// func avx2Geglu(y *float32, gate *float32, up *float32, n int)
+TEXT ·avx2Geglu(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ gate+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SHRQ $4, CX
+avx2Geglu_loop:
+	VMOVUPS (SI), Y4
+	VMULPS Y4, Y4, Y0
+	VMOVUPS avx2_geluCube<>(SB), Y5
+	VFMADD213PS avx2_geluSlope<>(SB), Y0, Y5
+	VMULPS Y4, Y5, Y5
+	VXORPS X0, X0, X0
+	VSUBPS Y5, Y0, Y0
+	VMOVAPS Y0, Y3
+	VMOVUPS avx2_expMax<>(SB), Y2
+	VMINPS Y0, Y2, Y0
+	VMULPS avx2_log2e<>(SB), Y0, Y2
+	VROUNDPS $0, Y2, Y2
+	VFNMADD231PS avx2_ln2High<>(SB), Y2, Y0
+	VFNMADD231PS avx2_ln2Low<>(SB), Y2, Y0
+	VMOVUPS avx2_expC0<>(SB), Y1
+	VFMADD213PS avx2_expC1<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC2<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC3<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC4<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC5<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VCVTPS2DQ Y2, Y2
+	VPSLLD $23, Y2, Y2
+	VPADDD Y2, Y1, Y1
+	VMOVAPS Y1, Y0
+	VCMPPS $5, avx2_expMin<>(SB), Y3, Y2
+	VANDPS Y2, Y0, Y0
+	VADDPS avx2_one<>(SB), Y0, Y0
+	VDIVPS Y0, Y4, Y0
+	VMOVUPS (DX), Y1
+	VMULPS Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y4
+	VMULPS Y4, Y4, Y0
+	VMOVUPS avx2_geluCube<>(SB), Y5
+	VFMADD213PS avx2_geluSlope<>(SB), Y0, Y5
+	VMULPS Y4, Y5, Y5
+	VXORPS X0, X0, X0
+	VSUBPS Y5, Y0, Y0
+	VMOVAPS Y0, Y3
+	VMOVUPS avx2_expMax<>(SB), Y2
+	VMINPS Y0, Y2, Y0
+	VMULPS avx2_log2e<>(SB), Y0, Y2
+	VROUNDPS $0, Y2, Y2
+	VFNMADD231PS avx2_ln2High<>(SB), Y2, Y0
+	VFNMADD231PS avx2_ln2Low<>(SB), Y2, Y0
+	VMOVUPS avx2_expC0<>(SB), Y1
+	VFMADD213PS avx2_expC1<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC2<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC3<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC4<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC5<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VCVTPS2DQ Y2, Y2
+	VPSLLD $23, Y2, Y2
+	VPADDD Y2, Y1, Y1
+	VMOVAPS Y1, Y0
+	VCMPPS $5, avx2_expMin<>(SB), Y3, Y2
+	VANDPS Y2, Y0, Y0
+	VADDPS avx2_one<>(SB), Y0, Y0
+	VDIVPS Y0, Y4, Y0
+	VMOVUPS 32(DX), Y1
+	VMULPS Y1, Y0, Y0
+	VMOVUPS Y0, 32(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ avx2Geglu_loop
+	VZEROUPPER
+	RET
+
+// func avx2GegluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
+TEXT ·avx2GegluGrad(SB), NOSPLIT, $0-48
+	MOVQ dgate+0(FP), DI
+	MOVQ dup+8(FP), SI
+	MOVQ dy+16(FP), DX
+	MOVQ gate+24(FP), R8
+	MOVQ up+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHRQ $4, CX
+avx2GegluGrad_loop:
+	VMOVUPS (R8), Y4
+	VMULPS Y4, Y4, Y0
+	VMOVUPS avx2_geluCube<>(SB), Y5
+	VFMADD213PS avx2_geluSlope<>(SB), Y0, Y5
+	VMULPS Y4, Y5, Y5
+	VXORPS X0, X0, X0
+	VSUBPS Y5, Y0, Y0
+	VMOVAPS Y0, Y3
+	VMOVUPS avx2_expMax<>(SB), Y2
+	VMINPS Y0, Y2, Y0
+	VMULPS avx2_log2e<>(SB), Y0, Y2
+	VROUNDPS $0, Y2, Y2
+	VFNMADD231PS avx2_ln2High<>(SB), Y2, Y0
+	VFNMADD231PS avx2_ln2Low<>(SB), Y2, Y0
+	VMOVUPS avx2_expC0<>(SB), Y1
+	VFMADD213PS avx2_expC1<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC2<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC3<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC4<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC5<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VCVTPS2DQ Y2, Y2
+	VPSLLD $23, Y2, Y2
+	VPADDD Y2, Y1, Y1
+	VMOVAPS Y1, Y0
+	VCMPPS $5, avx2_expMin<>(SB), Y3, Y2
+	VANDPS Y2, Y0, Y0
+	VADDPS avx2_one<>(SB), Y0, Y0
+	VMOVUPS avx2_one<>(SB), Y1
+	VDIVPS Y0, Y1, Y0
+	VMULPS Y0, Y4, Y3
+	VMOVAPS Y3, Y5
+	VFNMADD231PS Y3, Y0, Y5
+	VMULPS Y4, Y4, Y4
+	VMULPS avx2_geluCube<>(SB), Y4, Y1
+	VMOVUPS avx2_geluCube<>(SB), Y2
+	VFMADD213PS avx2_geluSlope<>(SB), Y4, Y2
+	VADDPS Y1, Y2, Y2
+	VADDPS Y1, Y2, Y2
+	VFMADD231PS Y2, Y5, Y0
+	VMOVUPS (DX), Y1
+	VMOVUPS (R9), Y2
+	VMULPS Y2, Y1, Y2
+	VMULPS Y3, Y1, Y1
+	VMULPS Y0, Y2, Y2
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y1, (SI)
+	VMOVUPS 32(R8), Y4
+	VMULPS Y4, Y4, Y0
+	VMOVUPS avx2_geluCube<>(SB), Y5
+	VFMADD213PS avx2_geluSlope<>(SB), Y0, Y5
+	VMULPS Y4, Y5, Y5
+	VXORPS X0, X0, X0
+	VSUBPS Y5, Y0, Y0
+	VMOVAPS Y0, Y3
+	VMOVUPS avx2_expMax<>(SB), Y2
+	VMINPS Y0, Y2, Y0
+	VMULPS avx2_log2e<>(SB), Y0, Y2
+	VROUNDPS $0, Y2, Y2
+	VFNMADD231PS avx2_ln2High<>(SB), Y2, Y0
+	VFNMADD231PS avx2_ln2Low<>(SB), Y2, Y0
+	VMOVUPS avx2_expC0<>(SB), Y1
+	VFMADD213PS avx2_expC1<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC2<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC3<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC4<>(SB), Y0, Y1
+	VFMADD213PS avx2_expC5<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VFMADD213PS avx2_one<>(SB), Y0, Y1
+	VCVTPS2DQ Y2, Y2
+	VPSLLD $23, Y2, Y2
+	VPADDD Y2, Y1, Y1
+	VMOVAPS Y1, Y0
+	VCMPPS $5, avx2_expMin<>(SB), Y3, Y2
+	VANDPS Y2, Y0, Y0
+	VADDPS avx2_one<>(SB), Y0, Y0
+	VMOVUPS avx2_one<>(SB), Y1
+	VDIVPS Y0, Y1, Y0
+	VMULPS Y0, Y4, Y3
+	VMOVAPS Y3, Y5
+	VFNMADD231PS Y3, Y0, Y5
+	VMULPS Y4, Y4, Y4
+	VMULPS avx2_geluCube<>(SB), Y4, Y1
+	VMOVUPS avx2_geluCube<>(SB), Y2
+	VFMADD213PS avx2_geluSlope<>(SB), Y4, Y2
+	VADDPS Y1, Y2, Y2
+	VADDPS Y1, Y2, Y2
+	VFMADD231PS Y2, Y5, Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS 32(R9), Y2
+	VMULPS Y2, Y1, Y2
+	VMULPS Y3, Y1, Y1
+	VMULPS Y0, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, R8
+	ADDQ $64, R9
+	DECQ CX
+	JNZ avx2GegluGrad_loop
 	VZEROUPPER
 	RET
 

@@ -50,6 +50,8 @@ var avx512 = kernels{
 	logitGrad:  avx512LogitGrad,
 	swiglu:     avx512Swiglu,
 	swigluGrad: avx512SwigluGrad,
+	geglu:      avx512Geglu,
+	gegluGrad:  avx512GegluGrad,
 	rotate:     avx512Rotate,
 	softGrad:   avx512SoftGrad,
 	adamw:      avx512Adamw,
@@ -104,6 +106,12 @@ func avx512Swiglu(y *float32, gate *float32, up *float32, n int)
 
 //go:noescape
 func avx512SwigluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
+
+//go:noescape
+func avx512Geglu(y *float32, gate *float32, up *float32, n int)
+
+//go:noescape
+func avx512GegluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
 
 //go:noescape
 func avx512Rotate(x0 *float32, x1 *float32, cos *float32, sin *float32, sign float32, n int)

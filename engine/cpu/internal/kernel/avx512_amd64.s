@@ -132,6 +132,26 @@ DATA avx512_logFloor<>+48(SB)/8, $0xc2c80000c2c80000
 DATA avx512_logFloor<>+56(SB)/8, $0xc2c80000c2c80000
 GLOBL avx512_logFloor<>(SB), RODATA|NOPTR, $64
 
+DATA avx512_geluCube<>+0(SB)/8, $0x3d9222793d922279
+DATA avx512_geluCube<>+8(SB)/8, $0x3d9222793d922279
+DATA avx512_geluCube<>+16(SB)/8, $0x3d9222793d922279
+DATA avx512_geluCube<>+24(SB)/8, $0x3d9222793d922279
+DATA avx512_geluCube<>+32(SB)/8, $0x3d9222793d922279
+DATA avx512_geluCube<>+40(SB)/8, $0x3d9222793d922279
+DATA avx512_geluCube<>+48(SB)/8, $0x3d9222793d922279
+DATA avx512_geluCube<>+56(SB)/8, $0x3d9222793d922279
+GLOBL avx512_geluCube<>(SB), RODATA|NOPTR, $64
+
+DATA avx512_geluSlope<>+0(SB)/8, $0x3fcc422a3fcc422a
+DATA avx512_geluSlope<>+8(SB)/8, $0x3fcc422a3fcc422a
+DATA avx512_geluSlope<>+16(SB)/8, $0x3fcc422a3fcc422a
+DATA avx512_geluSlope<>+24(SB)/8, $0x3fcc422a3fcc422a
+DATA avx512_geluSlope<>+32(SB)/8, $0x3fcc422a3fcc422a
+DATA avx512_geluSlope<>+40(SB)/8, $0x3fcc422a3fcc422a
+DATA avx512_geluSlope<>+48(SB)/8, $0x3fcc422a3fcc422a
+DATA avx512_geluSlope<>+56(SB)/8, $0x3fcc422a3fcc422a
+GLOBL avx512_geluSlope<>(SB), RODATA|NOPTR, $64
+
 DATA avx512_upper<>+0(SB)/8, $0xffff0000ffff0000
 DATA avx512_upper<>+8(SB)/8, $0xffff0000ffff0000
 DATA avx512_upper<>+16(SB)/8, $0xffff0000ffff0000
@@ -644,6 +664,123 @@ avx512SwigluGrad_loop:
 	ADDQ $64, R9
 	DECQ CX
 	JNZ avx512SwigluGrad_loop
+	VZEROUPPER
+	RET
+
+// func avx512Geglu(y *float32, gate *float32, up *float32, n int)
+TEXT ·avx512Geglu(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ gate+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SHRQ $4, CX
+avx512Geglu_loop:
+	VMOVUPS (SI), Z4
+	VMULPS Z4, Z4, Z0
+	VMOVUPS avx512_geluCube<>(SB), Z5
+	VFMADD213PS avx512_geluSlope<>(SB), Z0, Z5
+	VMULPS Z4, Z5, Z5
+	VXORPS X0, X0, X0
+	VSUBPS Z5, Z0, Z0
+	VMOVAPS Z0, Z3
+	VMOVUPS avx512_expMax<>(SB), Z2
+	VMINPS Z0, Z2, Z0
+	VMULPS avx512_log2e<>(SB), Z0, Z2
+	VRNDSCALEPS $0, Z2, Z2
+	VFNMADD231PS avx512_ln2High<>(SB), Z2, Z0
+	VFNMADD231PS avx512_ln2Low<>(SB), Z2, Z0
+	VMOVUPS avx512_expC0<>(SB), Z1
+	VFMADD213PS avx512_expC1<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC2<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC3<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC4<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC5<>(SB), Z0, Z1
+	VFMADD213PS avx512_one<>(SB), Z0, Z1
+	VFMADD213PS avx512_one<>(SB), Z0, Z1
+	VCVTPS2DQ Z2, Z2
+	VPSLLD $23, Z2, Z2
+	VPADDD Z2, Z1, Z1
+	VMOVAPS Z1, Z0
+	VCMPPS $5, avx512_expMin<>(SB), Z3, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VADDPS avx512_one<>(SB), Z0, Z0
+	VDIVPS Z0, Z4, Z0
+	VMOVUPS (DX), Z1
+	VMULPS Z1, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ avx512Geglu_loop
+	VZEROUPPER
+	RET
+
+// func avx512GegluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
+TEXT ·avx512GegluGrad(SB), NOSPLIT, $0-48
+	MOVQ dgate+0(FP), DI
+	MOVQ dup+8(FP), SI
+	MOVQ dy+16(FP), DX
+	MOVQ gate+24(FP), R8
+	MOVQ up+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHRQ $4, CX
+avx512GegluGrad_loop:
+	VMOVUPS (R8), Z4
+	VMULPS Z4, Z4, Z0
+	VMOVUPS avx512_geluCube<>(SB), Z5
+	VFMADD213PS avx512_geluSlope<>(SB), Z0, Z5
+	VMULPS Z4, Z5, Z5
+	VXORPS X0, X0, X0
+	VSUBPS Z5, Z0, Z0
+	VMOVAPS Z0, Z3
+	VMOVUPS avx512_expMax<>(SB), Z2
+	VMINPS Z0, Z2, Z0
+	VMULPS avx512_log2e<>(SB), Z0, Z2
+	VRNDSCALEPS $0, Z2, Z2
+	VFNMADD231PS avx512_ln2High<>(SB), Z2, Z0
+	VFNMADD231PS avx512_ln2Low<>(SB), Z2, Z0
+	VMOVUPS avx512_expC0<>(SB), Z1
+	VFMADD213PS avx512_expC1<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC2<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC3<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC4<>(SB), Z0, Z1
+	VFMADD213PS avx512_expC5<>(SB), Z0, Z1
+	VFMADD213PS avx512_one<>(SB), Z0, Z1
+	VFMADD213PS avx512_one<>(SB), Z0, Z1
+	VCVTPS2DQ Z2, Z2
+	VPSLLD $23, Z2, Z2
+	VPADDD Z2, Z1, Z1
+	VMOVAPS Z1, Z0
+	VCMPPS $5, avx512_expMin<>(SB), Z3, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VADDPS avx512_one<>(SB), Z0, Z0
+	VMOVUPS avx512_one<>(SB), Z1
+	VDIVPS Z0, Z1, Z0
+	VMULPS Z0, Z4, Z3
+	VMOVAPS Z3, Z5
+	VFNMADD231PS Z3, Z0, Z5
+	VMULPS Z4, Z4, Z4
+	VMULPS avx512_geluCube<>(SB), Z4, Z1
+	VMOVUPS avx512_geluCube<>(SB), Z2
+	VFMADD213PS avx512_geluSlope<>(SB), Z4, Z2
+	VADDPS Z1, Z2, Z2
+	VADDPS Z1, Z2, Z2
+	VFMADD231PS Z2, Z5, Z0
+	VMOVUPS (DX), Z1
+	VMOVUPS (R9), Z2
+	VMULPS Z2, Z1, Z2
+	VMULPS Z3, Z1, Z1
+	VMULPS Z0, Z2, Z2
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z1, (SI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, R8
+	ADDQ $64, R9
+	DECQ CX
+	JNZ avx512GegluGrad_loop
 	VZEROUPPER
 	RET
 

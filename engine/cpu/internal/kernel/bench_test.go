@@ -218,7 +218,7 @@ func BenchmarkRows(b *testing.B) {
 	}{
 		{"RMSNorm", 2 * rows * 1536 * 4, func() { RMSNorm(pool, y, x, weight, 1e-5, rstd) }},
 		{"RMSNormBackward", 6 * rows * 1536 * 4, func() { RMSNormBackward(pool, z, y, x, weight, rstd, weight) }},
-		{"SwiGLU", 3 * rows * 1536 * 4, func() { SwiGLU(pool, z, x, y) }},
+		{"SwiGLU", 3 * rows * 1536 * 4, func() { SiLU.Forward(pool, z, x, y) }},
 		{"LogitStats", 64 * 49152 * 4, func() { LogitStats(pool, logits, nil, lse, entropy, nil) }},
 		{"AdamW", 7 * 4 << 22, func() {
 			adam := AdamW{LearningRate: 1e-9, Beta1: 0.9, Beta2: 0.99, Eps: 1, Correction1: 1, Correction2: 1, GradScale: 1}.Prepare()

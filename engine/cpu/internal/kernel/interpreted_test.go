@@ -98,6 +98,12 @@ func (m *machine) rowKernels(ks *kernels) {
 	ks.swigluGrad = func(dgate, dup, dy, gate, up *float32, n int) {
 		m.row("SwigluGrad", n, slots{"dgate": p(dgate), "dup": p(dup), "dy": p(dy), "gate": p(gate), "up": p(up)})
 	}
+	ks.geglu = func(y, gate, up *float32, n int) {
+		m.row("Geglu", n, slots{"y": p(y), "gate": p(gate), "up": p(up)})
+	}
+	ks.gegluGrad = func(dgate, dup, dy, gate, up *float32, n int) {
+		m.row("GegluGrad", n, slots{"dgate": p(dgate), "dup": p(dup), "dy": p(dy), "gate": p(gate), "up": p(up)})
+	}
 	ks.rotate = func(x0, x1, cos, sin *float32, sign float32, n int) {
 		m.row("Rotate", n, slots{"x0": p(x0), "x1": p(x1), "cos": p(cos), "sin": p(sin), "sign": float(sign)})
 	}

@@ -38,6 +38,8 @@ var neon = kernels{
 	logitGrad:  neonLogitGrad,
 	swiglu:     neonSwiglu,
 	swigluGrad: neonSwigluGrad,
+	geglu:      neonGeglu,
+	gegluGrad:  neonGegluGrad,
 	rotate:     neonRotate,
 	softGrad:   neonSoftGrad,
 	adamw:      neonAdamw,
@@ -92,6 +94,12 @@ func neonSwiglu(y *float32, gate *float32, up *float32, n int)
 
 //go:noescape
 func neonSwigluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
+
+//go:noescape
+func neonGeglu(y *float32, gate *float32, up *float32, n int)
+
+//go:noescape
+func neonGegluGrad(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
 
 //go:noescape
 func neonRotate(x0 *float32, x1 *float32, cos *float32, sin *float32, sign float32, n int)

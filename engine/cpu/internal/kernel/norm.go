@@ -152,9 +152,10 @@ func AddBiasBackward(pool *Pool, dbias []float32, dy Matrix) {
 	})
 }
 
-// RoPE rotates the heads of x [rows, heads·headDim] in place: with half = headDim/2, elements j and
-// j+half of each head by the angle whose cosine and sine are at [positions[row], j] of cos and sin
-// [≥ max position + 1, half] (Su et al. 2021, in the half-split layout of HF checkpoints).
+// RoPE rotates the heads of x [rows, heads·headDim] in place: elements j and j+half of each head by
+// the angle whose cosine and sine are at [positions[row], j] of cos and sin [≥ max position + 1,
+// half] (Su et al. 2021, in the half-split layout of HF checkpoints). Elements from 2·half on stay as
+// they are.
 func RoPE(pool *Pool, x Matrix, headDim int, cos, sin Matrix, positions []int32) {
 	rope(pool, "RoPE", x, headDim, cos, sin, positions, 1)
 }
@@ -165,9 +166,10 @@ func RoPEBackward(pool *Pool, dx Matrix, headDim int, cos, sin Matrix, positions
 }
 
 func rope(pool *Pool, what string, x Matrix, headDim int, cos, sin Matrix, positions []int32, sign float32) {
-	half := headDim / 2
-	if headDim <= 0 || headDim%2 != 0 || x.Cols%headDim != 0 || len(positions) != x.Rows {
-		panic(fmt.Sprintf("kernel: %s: %d columns, head dimension %d, %d positions for %d rows", what, x.Cols, headDim, len(positions), x.Rows))
+	half := cos.Cols
+	if headDim <= 0 || 2*half > headDim || x.Cols%headDim != 0 || len(positions) != x.Rows {
+		panic(fmt.Sprintf("kernel: %s: %d columns, head dimension %d of which %d are rotated, %d positions for %d rows",
+			what, x.Cols, headDim, 2*half, len(positions), x.Rows))
 	}
 	x.checkShape(what+": x", x.Rows, x.Cols)
 	cos.checkShape(what+": cos", cos.Rows, half)
@@ -177,7 +179,22 @@ func rope(pool *Pool, what string, x Matrix, headDim int, cos, sin Matrix, posit
 		for i := from; i < to; i++ {
 			c, s := cos.Row(int(positions[i])), sin.Row(int(positions[i]))
 			for row := x.Row(i); len(row) > 0; row = row[headDim:] {
-				ks.rotateHead(row[:half], row[half:headDim], c, s, sign)
+				ks.rotateHead(row[:half], row[half:2*half], c, s, sign)
+			}
+		}
+	})
+}
+
+// ScaleRows multiplies row i of x by factors[positions[i]]. Nil factors are all 1.
+func ScaleRows(pool *Pool, x Matrix, factors []float32, positions []int32) {
+	if factors == nil {
+		return
+	}
+	x.checkShape("ScaleRows: x", len(positions), x.Cols)
+	pool.runRows(x.Rows, x.Cols, func(from, to int) {
+		for i := from; i < to; i++ {
+			if a := factors[positions[i]]; a != 1 {
+				Scale(x.Row(i), x.Row(i), a)
 			}
 		}
 	})

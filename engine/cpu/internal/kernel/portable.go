@@ -30,6 +30,8 @@ var portable = kernels{
 	logitGrad:  portableLogitGrad,
 	swiglu:     portableSwiGLU,
 	swigluGrad: portableSwiGLUGrad,
+	geglu:      portableGeGLU,
+	gegluGrad:  portableGeGLUGrad,
 	rotate:     portableRotate,
 	softGrad:   portableSoftGrad,
 	adamw:      portableAdamW,

@@ -99,3 +99,31 @@ func portableSwiGLUGrad(dgate, dup, dy, gate, up *float32, n int) {
 		du[i] = mul(dyi, gs)
 	}
 }
+
+// The tanh approximation of GELU is x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))) (Hendrycks and Gimpel 2016), which is x·σ(t)
+// with t = x·(geluSlope + geluCube·x²).
+const (
+	geluSlope = 1.5957691216 // 2·√(2/π)
+	geluCube  = 0.0713548163 // geluSlope·0.044715
+)
+
+func geluArgument(x float32) float32 { return mul(fma32(geluCube, mul(x, x), geluSlope), x) }
+
+func portableGeGLU(y, gate, up *float32, n int) {
+	out, u := unsafe.Slice(y, n), unsafe.Slice(up, n)
+	for i, g := range unsafe.Slice(gate, n) {
+		out[i] = mul(float32(g/(1+expf(-geluArgument(g)))), u[i])
+	}
+}
+
+func portableGeGLUGrad(dgate, dup, dy, gate, up *float32, n int) {
+	dg, du, d, u := unsafe.Slice(dgate, n), unsafe.Slice(dup, n), unsafe.Slice(dy, n), unsafe.Slice(up, n)
+	for i, g := range unsafe.Slice(gate, n) {
+		s := 1 / (1 + expf(-geluArgument(g)))
+		gs, cube := mul(g, s), mul(mul(g, g), geluCube)
+		slope := fma32(geluCube, mul(g, g), geluSlope) + cube + cube
+		dyi, ui := d[i], u[i]
+		dg[i] = mul(mul(dyi, ui), fma32(fma32(-s, gs, gs), slope, s))
+		du[i] = mul(dyi, gs)
+	}
+}

@@ -67,12 +67,12 @@ var rowOps = []rowOp{
 		forward: func(pool *Pool, in [][]float32, cols int) []float32 {
 			gate := rowMatrix(in[0], cols)
 			y := like(gate)
-			SwiGLU(pool, y, gate, rowMatrix(in[1], cols))
+			SiLU.Forward(pool, y, gate, rowMatrix(in[1], cols))
 			return y.Data
 		},
 		backward: func(pool *Pool, in [][]float32, dout []float32, cols int) [][]float32 {
 			gate, up := clone(rowMatrix(in[0], cols)), clone(rowMatrix(in[1], cols))
-			SwiGLUBackward(pool, gate, up, rowMatrix(dout, cols), gate, up)
+			SiLU.Backward(pool, gate, up, rowMatrix(dout, cols), gate, up)
 			return [][]float32{gate.Data, up.Data}
 		},
 		reference: func(in [][]float64, _ int) []float64 {
@@ -83,31 +83,25 @@ var rowOps = []rowOp{
 			return y
 		},
 	}, {
-		name: "RoPE", even: true,
-		inputs: func(r *rand.Rand, cols int) [][]float32 { return [][]float32{random(r, opRows*2*cols)} },
+		name: "GeGLU",
+		inputs: func(r *rand.Rand, cols int) [][]float32 {
+			return [][]float32{random(r, opRows*cols), random(r, opRows*cols)}
+		},
 		forward: func(pool *Pool, in [][]float32, cols int) []float32 {
-			x := clone(NewMatrix(in[0], opRows, 2*cols))
-			cos, sin, positions := ropeTables(cols)
-			RoPE(pool, x, cols, cos, sin, positions)
-			return x.Data
+			gate := rowMatrix(in[0], cols)
+			y := like(gate)
+			GELU.Forward(pool, y, gate, rowMatrix(in[1], cols))
+			return y.Data
 		},
 		backward: func(pool *Pool, in [][]float32, dout []float32, cols int) [][]float32 {
-			dx := clone(NewMatrix(dout, opRows, 2*cols))
-			cos, sin, positions := ropeTables(cols)
-			RoPEBackward(pool, dx, cols, cos, sin, positions)
-			return [][]float32{dx.Data}
+			gate, up := clone(rowMatrix(in[0], cols)), clone(rowMatrix(in[1], cols))
+			GELU.Backward(pool, gate, up, rowMatrix(dout, cols), gate, up)
+			return [][]float32{gate.Data, up.Data}
 		},
-		reference: func(in [][]float64, cols int) []float64 {
+		reference: func(in [][]float64, _ int) []float64 {
 			y := make([]float64, len(in[0]))
-			cos, sin, positions := ropeTables(cols)
-			half := cols / 2
-			for i := 0; i < len(y); i += cols {
-				p := int(positions[i/(2*cols)])
-				for j := range half {
-					c, s := at(cos, p, j), at(sin, p, j)
-					y[i+j] = in[0][i+j]*c - in[0][i+j+half]*s
-					y[i+j+half] = in[0][i+j+half]*c + in[0][i+j]*s
-				}
+			for i, g := range in[0] {
+				y[i] = g / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g))) * in[1][i]
 			}
 			return y
 		},
@@ -136,16 +130,85 @@ var rowOps = []rowOp{
 	},
 }
 
-// ropeTables is cosines and sines for 8 positions, and a position per row.
-func ropeTables(headDim int) (cos, sin Matrix, positions []int32) {
-	cos, sin = zeros(8, headDim/2), zeros(8, headDim/2)
+func init() {
+	rowOps = append(rowOps,
+		ropeOp("RoPE", func(headDim int) int { return headDim }),
+		ropeOp("RoPE of a part of each head", func(headDim int) int { return (3*headDim/4 + 1) &^ 1 }),
+		rowOp{
+			name:   "ScaleRows",
+			inputs: func(r *rand.Rand, cols int) [][]float32 { return [][]float32{random(r, opRows*cols)} },
+			forward: func(pool *Pool, in [][]float32, cols int) []float32 {
+				return scaledRows(pool, in[0], cols)
+			},
+			backward: func(pool *Pool, _ [][]float32, dout []float32, cols int) [][]float32 {
+				return [][]float32{scaledRows(pool, dout, cols)}
+			},
+			reference: func(in [][]float64, cols int) []float64 {
+				y := make([]float64, len(in[0]))
+				for i, x := range in[0] {
+					y[i] = x * float64(rowFactors[rowPositions[i/cols]])
+				}
+				return y
+			},
+		})
+}
+
+// rowPositions are a position of 8 for each row, rowFactors a factor for each position.
+var (
+	rowPositions = []int32{0, 7, 3, 1, 5}
+	rowFactors   = []float32{1, 1, 1, 1.25, 1.25, 1.5, 1.5, -2}
+)
+
+func scaledRows(pool *Pool, x []float32, cols int) []float32 {
+	y := clone(rowMatrix(x, cols))
+	ScaleRows(pool, y, rowFactors, rowPositions)
+	return y.Data
+}
+
+// ropeOp rotates two heads, of each of which rotated returns how many elements.
+func ropeOp(name string, rotated func(headDim int) int) rowOp {
+	return rowOp{
+		name: name, even: true,
+		inputs: func(r *rand.Rand, cols int) [][]float32 { return [][]float32{random(r, opRows*2*cols)} },
+		forward: func(pool *Pool, in [][]float32, cols int) []float32 {
+			x := clone(NewMatrix(in[0], opRows, 2*cols))
+			cos, sin := ropeTables(rotated(cols))
+			RoPE(pool, x, cols, cos, sin, rowPositions)
+			return x.Data
+		},
+		backward: func(pool *Pool, _ [][]float32, dout []float32, cols int) [][]float32 {
+			dx := clone(NewMatrix(dout, opRows, 2*cols))
+			cos, sin := ropeTables(rotated(cols))
+			RoPEBackward(pool, dx, cols, cos, sin, rowPositions)
+			return [][]float32{dx.Data}
+		},
+		reference: func(in [][]float64, cols int) []float64 {
+			y := append([]float64(nil), in[0]...)
+			cos, sin := ropeTables(rotated(cols))
+			half := rotated(cols) / 2
+			for i := 0; i < len(y); i += cols {
+				p := int(rowPositions[i/(2*cols)])
+				for j := range half {
+					c, s := at(cos, p, j), at(sin, p, j)
+					y[i+j] = in[0][i+j]*c - in[0][i+j+half]*s
+					y[i+j+half] = in[0][i+j+half]*c + in[0][i+j]*s
+				}
+			}
+			return y
+		},
+	}
+}
+
+// ropeTables are cosines and sines for 8 positions.
+func ropeTables(rotated int) (cos, sin Matrix) {
+	cos, sin = zeros(8, rotated/2), zeros(8, rotated/2)
 	for p := range 8 {
-		for j := range headDim / 2 {
-			angle := float64(p) * math.Pow(100, -2*float64(j)/float64(headDim))
+		for j := range rotated / 2 {
+			angle := float64(p) * math.Pow(100, -2*float64(j)/float64(rotated))
 			cos.Row(p)[j], sin.Row(p)[j] = float32(math.Cos(angle)), float32(math.Sin(angle))
 		}
 	}
-	return cos, sin, []int32{0, 7, 3, 1, 5}
+	return cos, sin
 }
 
 func widen(in [][]float32) [][]float64 {

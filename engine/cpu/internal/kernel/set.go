@@ -51,8 +51,10 @@ type kernels struct {
 	expSum     func(y, x *float32, m float32, n int) float32
 	entropySum func(x *float32, m float32, sums *[2]float32, n int)
 	logitGrad  func(x *float32, lse, a, b float32, n int)
-	swiglu     func(y, gate, up *float32, n int)
-	swigluGrad func(dgate, dup, dy, gate, up *float32, n int)
+	swiglu     gating
+	swigluGrad gatingGrad
+	geglu      gating
+	gegluGrad  gatingGrad
 	rotate     func(x0, x1, cos, sin *float32, sign float32, n int)
 	softGrad   func(dp, p *float32, delta, scale float32, n int)
 	adamw      func(p, g, m, v *float32, c *adamConstants, n int)

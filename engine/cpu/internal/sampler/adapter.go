@@ -41,26 +41,6 @@ type part struct {
 	b        *kernel.Packed // [r, to−from]
 }
 
-// modules are linear maps with the same input whose outputs are neighbours.
-type modules struct {
-	names  []string // below a prefix, such as "model.layers.N."
-	widths []int    // outputs of each
-	in     int
-	update func(*layerUpdates) *update
-}
-
-// modulesOf returns the groups of linear maps in a block.
-func modulesOf(cfg *model.Config) []modules {
-	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
-	h, n := cfg.HiddenSize, cfg.IntermediateSize
-	return []modules{
-		{[]string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, []int{q, kv, kv}, h, func(l *layerUpdates) *update { return &l.qkv }},
-		{[]string{"self_attn.o_proj"}, []int{h}, q, func(l *layerUpdates) *update { return &l.out }},
-		{[]string{"mlp.gate_proj", "mlp.up_proj"}, []int{n, n}, h, func(l *layerUpdates) *update { return &l.gateUp }},
-		{[]string{"mlp.down_proj"}, []int{h}, n, func(l *layerUpdates) *update { return &l.down }},
-	}
-}
-
 // pack packs an adapter. tensor returns its tensors by their names in model.LoRA.Tensors.
 func pack(cfg *model.Config, pool *kernel.Pool, lora *model.LoRA, tensor func(name string) ([]float32, error)) (*updates, error) {
 	specs, err := lora.Tensors(cfg)
@@ -72,15 +52,20 @@ func pack(cfg *model.Config, pool *kernel.Pool, lora *model.LoRA, tensor func(na
 		p.shapes[s.Name] = s.Shape
 	}
 	u := &updates{rank: lora.Rank, scale: float32(lora.Scale()), layers: make([]layerUpdates, cfg.NumLayers)}
+	from := cfg.Projections()
 	for i := range u.layers {
-		for _, m := range modulesOf(cfg) {
-			if err := p.pack(m.update(&u.layers[i]), fmt.Sprintf("model.layers.%d.", i), &m); err != nil {
+		l, prefix := &u.layers[i], fmt.Sprintf("model.layers.%d.", i)
+		for _, group := range []struct {
+			to   *update
+			from model.Projection
+		}{{&l.qkv, from.QKV}, {&l.out, from.Output}, {&l.gateUp, from.GateUp}, {&l.down, from.Down}} {
+			if err := p.pack(group.to, prefix, group.from); err != nil {
 				return nil, err
 			}
 		}
 	}
-	head := modules{names: []string{model.OutputHead}, widths: []int{cfg.VocabSize}, in: cfg.HiddenSize}
-	if err := p.pack(&u.head, "", &head); err != nil {
+	head := model.Projection{Names: []string{model.OutputHead}, Outs: []int{cfg.VocabSize}, In: cfg.HiddenSize}
+	if err := p.pack(&u.head, "", head); err != nil {
 		return nil, err
 	}
 	for _, s := range specs {
@@ -100,23 +85,23 @@ type packer struct {
 	stack  []float32 // the A of the maps with the same input, stacked
 }
 
-// pack fills u with the adapters of a group of modules.
-func (p *packer) pack(u *update, prefix string, m *modules) error {
+// pack fills u with the adapters of modules whose names begin with prefix.
+func (p *packer) pack(u *update, prefix string, m model.Projection) error {
 	p.stack = p.stack[:0]
 	from := 0
-	for i, name := range m.names {
-		to := from + m.widths[i]
+	for i, name := range m.Names {
+		to := from + m.Outs[i]
 		a, b := model.LoRATensor(prefix+name, "A"), model.LoRATensor(prefix+name, "B")
 		if _, adapted := p.shapes[a]; adapted {
-			v, err := p.take(a, p.rank*m.in)
+			v, err := p.take(a, p.rank*m.In)
 			if err != nil {
 				return err
 			}
 			p.stack = append(p.stack, v...)
-			if v, err = p.take(b, m.widths[i]*p.rank); err != nil {
+			if v, err = p.take(b, m.Outs[i]*p.rank); err != nil {
 				return err
 			}
-			packed, err := p.packed(v, m.widths[i], p.rank)
+			packed, err := p.packed(v, m.Outs[i], p.rank)
 			if err != nil {
 				return err
 			}
@@ -128,7 +113,7 @@ func (p *packer) pack(u *update, prefix string, m *modules) error {
 		return nil
 	}
 	var err error
-	u.down, err = p.packed(p.stack, p.rank*len(u.up), m.in)
+	u.down, err = p.packed(p.stack, p.rank*len(u.up), m.In)
 	return err
 }
 

@@ -94,7 +94,10 @@ func TestDraftsChangeNoBit(t *testing.T) {
 		adapters bool
 	}{
 		{"llama", kernel.F32, false}, {"llama", kernel.F32, true}, {"mistral", kernel.F32, false}, {"qwen3", kernel.BF16, false},
-		{"qwen3_moe", kernel.F32, false}, {"llama", kernel.Int8, true}, {"qwen3_moe", kernel.Int8, false},
+		{"qwen3_moe", kernel.F32, false}, {"llama", kernel.Int8, true}, {"qwen3_moe", kernel.Int8, false}, {"smollm3", kernel.F32, false},
+		{"gemma3_text", kernel.F32, false}, {"olmo3", kernel.BF16, false},
+		{"phi3", kernel.F32, false}, {"ministral3", kernel.F32, false},
+		{"granite", kernel.F32, false}, {"granitemoehybrid", kernel.BF16, false},
 	} {
 		if testing.Short() && number > 2 {
 			break
@@ -107,7 +110,7 @@ func TestDraftsChangeNoBit(t *testing.T) {
 			}
 		}
 		begin := func(opts Options) *Sampler {
-			opts.Storage, opts.Decode = c.storage, letters
+			opts.Storage, opts.Decode, opts.MaxModelLen = c.storage, letters, 64
 			s := start(t, m, opts)
 			if c.adapters {
 				load(t, s, recordedAdapters...)
@@ -115,8 +118,8 @@ func TestDraftsChangeNoBit(t *testing.T) {
 			return s
 		}
 		all := []Options{
-			{Drafts: 1}, {Drafts: 2, MaxSequences: 3, PrefillChunk: 5}, {Drafts: 3, MaxTokens: 160, MaxModelLen: 64}, {Drafts: 5},
-			{Drafts: 8, MaxTokens: 200, MaxModelLen: 64}, {Drafts: 16}, {Drafts: Automatic, MaxSequences: 4},
+			{Drafts: 1}, {Drafts: 2, MaxSequences: 3, PrefillChunk: 5}, {Drafts: 3, MaxTokens: 160}, {Drafts: 5},
+			{Drafts: 8, MaxTokens: 200}, {Drafts: 16}, {Drafts: Automatic, MaxSequences: 4},
 		}
 		want := answers(t, begin(Options{}), mine, order, 1)
 		for i := range options { // each with some models

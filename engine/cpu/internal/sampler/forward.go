@@ -1,8 +1,6 @@
 package sampler
 
 import (
-	"math"
-
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -78,7 +76,7 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 		return nil, err
 	}
 	m := &network{cfg: cfg, pool: opts.Pool, weights: w}
-	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
+	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(cfg.AttentionScale)}
 	t := taker{Taker: kernel.Taker{Arena: arena}}
 	for range cfg.NumLayers {
 		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens), cached(opts.Storage))
@@ -112,7 +110,12 @@ func (m *network) forward(b *batch) {
 	}
 	b.adapted = stretches(b.adapted, b.adapters)
 	x := m.act.x.RowRange(0, rows)
-	m.pool.Run(rows, func(i int) { m.weights.embed(x.Row(i), int(b.tokens[i])) })
+	m.pool.Run(rows, func(i int) {
+		m.weights.embed(x.Row(i), int(b.tokens[i]))
+		if s := m.cfg.EmbeddingScale; s != 0 {
+			kernel.Scale(x.Row(i), x.Row(i), float32(s))
+		}
+	})
 	m.reading.Plan(m.shape, m.pool, b.sees)
 	for layer := range m.weights.layers {
 		m.attention(layer, b, x)
@@ -133,69 +136,101 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	cfg, w := m.cfg, &m.weights.layers[layer]
 	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
 	normed := m.act.normed.RowRange(0, x.Rows)
-	kernel.RMSNorm(m.pool, normed, x, w.attentionNorm, float32(cfg.RMSNormEps), nil)
+	in := m.norm(normed, x, w.attentionNorm)
 	m.mark("rest")
 	qkv := m.act.qkv.RowRange(0, x.Rows)
-	m.linear(qkv, normed, w.qkv)
-	m.adapt(b.adapted, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
+	m.linear(qkv, in, w.qkv)
+	m.adapt(b.adapted, qkv, in, func(u *updates) *update { return &u.layers[layer].qkv })
 	m.mark("qkv")
 	if w.qNorm != nil {
 		m.normHeads(qkv.ColRange(0, q), w.qNorm)
 		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
 	}
-	kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, m.weights.cos, m.weights.sin, b.positions)
+	m.shape.Window = cfg.Window(layer)
+	rope := &m.weights.rope
+	if m.shape.Window > 0 && m.weights.local.cos.Rows > 0 {
+		rope = &m.weights.local
+	}
+	if cfg.Rotates(layer) {
+		kernel.ScaleRows(m.pool, qkv.ColRange(0, q), rope.query, b.positions)
+		kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, rope.cos, rope.sin, b.positions)
+	}
 	m.mark("rest")
 	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
 	m.mark("store")
 	attended := m.act.attended.RowRange(0, x.Rows)
-	m.shape.Window = cfg.Window(layer)
 	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
 	m.mark("attention")
 	out := normed // the normed inputs are no longer needed
 	m.linear(out, attended, w.out)
 	m.adapt(b.adapted, out, attended, func(u *updates) *update { return &u.layers[layer].out })
 	m.mark("out")
-	kernel.AddRows(m.pool, x, out)
+	m.add(x, m.norm(out, out, w.outNorm))
 }
 
-// normHeads applies RMSNorm to each head of x [R, heads·HeadDim] in place.
+// add adds what a part of a layer gives to the residual stream x, with the model's factor.
+func (m *network) add(x, part kernel.Matrix) {
+	if s := m.cfg.ResidualScale; s != 0 {
+		m.scale(part, float32(s))
+	}
+	kernel.AddRows(m.pool, x, part)
+}
+
+// scale multiplies x [R, n] by a factor.
+func (m *network) scale(x kernel.Matrix, factor float32) {
+	m.pool.Run(x.Rows, func(i int) { kernel.Scale(x.Row(i), x.Row(i), factor) })
+}
+
+// norm returns the normed rows of x, in y, which may be x; x itself if the model has no such norm.
+func (m *network) norm(y, x kernel.Matrix, gain []float32) kernel.Matrix {
+	if gain == nil {
+		return x
+	}
+	kernel.RMSNorm(m.pool, y, x, gain, float32(m.cfg.RMSNormEps), nil)
+	return y
+}
+
+// normHeads applies RMSNorm in place to x [R, heads·HeadDim], as many columns at once as weight has.
 func (m *network) normHeads(x kernel.Matrix, weight []float32) {
 	tasks := min(m.pool.Size(), x.Rows)
 	m.pool.Run(tasks, func(task int) {
 		for i := task; i < x.Rows; i += tasks {
-			heads := kernel.NewMatrix(x.Row(i), x.Cols/m.cfg.HeadDim, m.cfg.HeadDim)
+			heads := kernel.NewMatrix(x.Row(i), x.Cols/len(weight), len(weight))
 			kernel.RMSNorm(nil, heads, heads, weight, float32(m.cfg.RMSNormEps), nil)
 		}
 	})
 }
 
-// mlp adds the output of the SwiGLU block, or of the experts, to x [R, H].
+// mlp adds the output of the MLP, or of the experts, to x [R, H].
 func (m *network) mlp(layer int, b *batch, x kernel.Matrix) {
 	w := &m.weights.layers[layer]
-	normed := m.act.normed.RowRange(0, x.Rows)
-	kernel.RMSNorm(m.pool, normed, x, w.mlpNorm, float32(m.cfg.RMSNormEps), nil)
+	out := m.act.normed.RowRange(0, x.Rows)
+	in := m.norm(out, x, w.mlpNorm)
 	m.mark("rest")
 	if w.mixture != nil {
-		m.mixture(w.mixture, normed)
+		m.mixture(w.mixture, in)
 		m.mark("experts")
 	} else {
-		m.dense(layer, b, normed)
+		m.dense(layer, b, out, in)
 	}
-	kernel.AddRows(m.pool, x, normed)
+	m.add(x, m.norm(out, out, w.downNorm))
 }
 
-// dense replaces the normed inputs x [R, H] by the output of the SwiGLU block.
-func (m *network) dense(layer int, b *batch, x kernel.Matrix) {
+// dense writes the output of the MLP to y [R, H], which may be its input x.
+func (m *network) dense(layer int, b *batch, y, x kernel.Matrix) {
 	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
-	gateUp := m.act.gateUp.RowRange(0, x.Rows)
+	gateUp, activation := m.act.gateUp.RowRange(0, x.Rows), kernel.SiLU
+	if m.cfg.GELU {
+		activation = kernel.GELU
+	}
 	m.linear(gateUp, x, w.gateUp)
 	m.adapt(b.adapted, gateUp, x, func(u *updates) *update { return &u.layers[layer].gateUp })
 	m.mark("gate_up")
 	gate := gateUp.ColRange(0, n)
-	kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
+	activation.Forward(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
 	m.mark("rest")
-	m.linear(x, gate, w.down)
-	m.adapt(b.adapted, x, gate, func(u *updates) *update { return &u.layers[layer].down })
+	m.linear(y, gate, w.down)
+	m.adapt(b.adapted, y, gate, func(u *updates) *update { return &u.layers[layer].down })
 	m.mark("down")
 }
 
@@ -214,6 +249,9 @@ func (m *network) head(b *batch, from, to int) kernel.Matrix {
 	kernel.MatMulPacked(m.pool, logits, hidden, m.weights.head, false)
 	b.headAdapted = stretches(b.headAdapted, b.headAdapters[from:to])
 	m.adapt(b.headAdapted, logits, hidden, func(u *updates) *update { return &u.head })
+	if s := m.cfg.LogitScale; s != 0 {
+		m.scale(logits, float32(1/s))
+	}
 	m.mark("head")
 	return logits
 }

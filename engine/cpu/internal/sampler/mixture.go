@@ -67,7 +67,7 @@ func (m *network) mixture(w *mixtureWeights, x kernel.Matrix) {
 		gateUp := a.gateUp.RowRange(from, to)
 		m.linear(gateUp, a.in.RowRange(from, to), w.gateUp[i])
 		gate := gateUp.ColRange(0, size)
-		kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(size, 2*size))
+		kernel.SiLU.Forward(m.pool, gate, gate, gateUp.ColRange(size, 2*size))
 		m.linear(a.out.RowRange(from, to), gate, w.down[i])
 	})
 	a.routing.Combine(m.pool, x, a.out)

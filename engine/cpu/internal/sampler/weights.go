@@ -17,17 +17,24 @@ type weights struct {
 	norm      []float32      // [H]
 	head      *kernel.Packed // [H, V]
 
-	cos, sin kernel.Matrix // [MaxModelLen, HeadDim/2]
+	rope, local rotations // local is that of layers with a window; empty if they rotate as all do
+}
+
+// rotations are the cosines and sines of RoPE, and the factors on queries, by position.
+type rotations struct {
+	cos, sin kernel.Matrix // [MaxModelLen, rotated pairs]
+	query    []float32     // [MaxModelLen]; nil if all factors are 1
 }
 
 // layerWeights are the weights of one block. A nil bias or norm means that the architecture has
 // none.
 type layerWeights struct {
-	attentionNorm, mlpNorm []float32 // [H]
+	attentionNorm, mlpNorm []float32 // [H] what a norm multiplies by, here and below
+	outNorm, downNorm      []float32 // [H] of what the attention and the MLP give
 	qkv, gateUp            linear    // maps with the same input, as one: q, k and v; gate and up
 	out, down              linear
 	mixture                *mixtureWeights // replaces gateUp and down; nil in a layer without experts
-	qNorm, kNorm           []float32       // [HeadDim]
+	qNorm, kNorm           []float32       // [HeadDim], or that of all heads
 }
 
 // linear is y = x·Wᵀ + bias.
@@ -52,9 +59,14 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 	default:
 		w.embedding = kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize)
 	}
+	attentionNorm, outNorm, mlpNorm, downNorm := cfg.LayerNorms()
 	for i := range w.layers {
 		l := &w.layers[i]
-		l.attentionNorm, l.mlpNorm = t.Float32(cfg.HiddenSize), t.Float32(cfg.HiddenSize)
+		for j, name := range []string{attentionNorm, outNorm, mlpNorm, downNorm} {
+			if name != "" {
+				*[]*[]float32{&l.attentionNorm, &l.outNorm, &l.mlpNorm, &l.downNorm}[j] = t.Float32(cfg.HiddenSize)
+			}
+		}
 		l.qkv = t.linear(q+2*kv, cfg.HiddenSize, cfg.AttentionBias)
 		l.out = t.linear(cfg.HiddenSize, q, cfg.AttentionOutputBias)
 		if cfg.Sparse(i) {
@@ -65,30 +77,40 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 		}
 		if cfg.QKNorm {
 			l.qNorm, l.kNorm = t.Float32(cfg.HeadDim), t.Float32(cfg.HeadDim)
+			if cfg.WideQKNorm {
+				l.qNorm, l.kNorm = t.Float32(q), t.Float32(kv)
+			}
 		}
 	}
-	half := cfg.HeadDim / 2
-	w.cos = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
-	w.sin = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
-	if t.Err != nil {
-		return nil, t.Err
+	w.rope = t.rotations(cfg, opts.MaxModelLen)
+	if local := cfg.LocalRope(); local != nil {
+		w.local = t.rotations(local, opts.MaxModelLen)
 	}
-	if w.cos.Data != nil { // nil if the arena only counts
-		w.rotations(cfg, opts.MaxModelLen)
-	}
-	return w, nil
+	return w, t.Err
 }
 
-// rotations fills the RoPE tables.
-func (w *weights) rotations(cfg *model.Config, length int) {
+// rotations takes and fills the tables of RoPE, unless the arena only counts.
+func (t *taker) rotations(cfg *model.Config, length int) (r rotations) {
 	frequencies, scale := cfg.InverseFrequencies(length)
+	pairs := len(frequencies)
+	r.cos, r.sin = kernel.NewMatrix(t.Float32(length*pairs), length, pairs), kernel.NewMatrix(t.Float32(length*pairs), length, pairs)
+	if s := cfg.RopeScaling; s != nil && s.QueryBeta != 0 {
+		r.query = t.Float32(length)
+	}
+	if t.Err != nil || r.cos.Data == nil {
+		return r
+	}
 	for position := range length {
-		cos, sin := w.cos.Row(position), w.sin.Row(position)
+		cos, sin := r.cos.Row(position), r.sin.Row(position)
 		for i, f := range frequencies {
 			s, c := math.Sincos(float64(position) * f)
 			cos[i], sin[i] = float32(c*scale), float32(s*scale)
 		}
+		if r.query != nil {
+			r.query[position] = cfg.RopeScaling.QueryScale(position)
+		}
 	}
+	return r
 }
 
 // embed copies the embedding of a token to dst [H].
@@ -133,25 +155,30 @@ type Weights struct {
 // loader fills weights from tensors by their Hugging Face names.
 type loader struct {
 	Weights
-	pool    *kernel.Pool
-	inPlace bool
-	stage   []float32 // the tensors that form one matrix, joined
+	pool        *kernel.Pool
+	projections model.Projections
+	inPlace     bool
+	offset      float32   // that norms add to their weights
+	norms       [4]string // of a layer
+	stage       []float32 // the tensors that form one matrix, joined
 }
 
 const embeddingName = "model.embed_tokens"
 
 // load fills w. After an error, w is a mixture of two versions.
 func (w *weights) load(cfg *model.Config, opts *Options, from Weights) error {
-	l := loader{Weights: from, pool: opts.Pool, inPlace: opts.InPlace}
+	l := loader{Weights: from, pool: opts.Pool, inPlace: opts.InPlace, offset: cfg.NormOffset}
+	l.norms[0], l.norms[1], l.norms[2], l.norms[3] = cfg.LayerNorms()
 	if err := l.embedding(w); err != nil {
 		return err
 	}
+	l.projections = cfg.Projections()
 	for i := range w.layers {
 		if err := l.layer(&w.layers[i], fmt.Sprintf("model.layers.%d.", i)); err != nil {
 			return err
 		}
 	}
-	if err := l.vector(w.norm, "model.norm.weight"); err != nil {
+	if err := l.norm(w.norm, "model.norm"); err != nil {
 		return err
 	}
 	if cfg.TieEmbeddings {
@@ -187,14 +214,14 @@ func (l *loader) packed(names ...string) *kernel.Packed {
 // layer fills the weights of one block.
 func (l *loader) layer(w *layerWeights, prefix string) error {
 	for _, step := range []func() error{
-		func() error { return l.vector(w.attentionNorm, prefix+"input_layernorm.weight") },
-		func() error {
-			return l.linear(w.qkv, prefix+"self_attn.q_proj", prefix+"self_attn.k_proj", prefix+"self_attn.v_proj")
-		},
-		func() error { return l.vector(w.qNorm, prefix+"self_attn.q_norm.weight") },
-		func() error { return l.vector(w.kNorm, prefix+"self_attn.k_norm.weight") },
-		func() error { return l.linear(w.out, prefix+"self_attn.o_proj") },
-		func() error { return l.vector(w.mlpNorm, prefix+"post_attention_layernorm.weight") },
+		func() error { return l.norm(w.attentionNorm, prefix+l.norms[0]) },
+		func() error { return l.projection(w.qkv, prefix, l.projections.QKV) },
+		func() error { return l.norm(w.qNorm, prefix+"self_attn.q_norm") },
+		func() error { return l.norm(w.kNorm, prefix+"self_attn.k_norm") },
+		func() error { return l.projection(w.out, prefix, l.projections.Output) },
+		func() error { return l.norm(w.outNorm, prefix+l.norms[1]) },
+		func() error { return l.norm(w.mlpNorm, prefix+l.norms[2]) },
+		func() error { return l.norm(w.downNorm, prefix+l.norms[3]) },
 		func() error { return l.mlp(w, prefix) },
 	} {
 		if err := step(); err != nil {
@@ -209,10 +236,19 @@ func (l *loader) mlp(w *layerWeights, prefix string) error {
 	if w.mixture != nil {
 		return l.mixture(w.mixture, prefix)
 	}
-	if err := l.linear(w.gateUp, prefix+"mlp.gate_proj", prefix+"mlp.up_proj"); err != nil {
+	if err := l.projection(w.gateUp, prefix, l.projections.GateUp); err != nil {
 		return err
 	}
-	return l.linear(w.down, prefix+"mlp.down_proj")
+	return l.projection(w.down, prefix, l.projections.Down)
+}
+
+// projection fills dst with modules whose names begin with prefix.
+func (l *loader) projection(dst linear, prefix string, from model.Projection) error {
+	names := make([]string, len(from.Names))
+	for i, name := range from.Names {
+		names[i] = prefix + name
+	}
+	return l.linear(dst, names...)
 }
 
 // vector fills dst with a tensor. dst is nil if the model has no such tensor.
@@ -229,6 +265,17 @@ func (l *loader) vector(dst []float32, name string) error {
 	}
 	copy(dst, v)
 	return nil
+}
+
+// norm fills dst with what a norm multiplies by. dst is nil if the model has no such norm.
+func (l *loader) norm(dst []float32, module string) error {
+	err := l.vector(dst, module+".weight")
+	if l.offset != 0 {
+		for i := range dst {
+			dst[i] += l.offset
+		}
+	}
+	return err
 }
 
 // linear packs the weights of the named maps, which have the same input, as one matrix.

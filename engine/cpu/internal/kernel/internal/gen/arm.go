@@ -69,6 +69,9 @@ func (m *arm) register(f *function, c constant) vec {
 	}
 	f.set.constant(c)
 	h := hoist{c, vec(31 - len(f.hoists))}
+	if h.v <= scratchOf(m) {
+		panic("gen: " + f.name + " has more constants than NEON has registers")
+	}
 	f.hoists = append(f.hoists, h)
 	return h.v
 }

@@ -58,7 +58,10 @@ var (
 	log2e    = float("log2e", 1.44269504)
 	ln2High  = float("ln2High", 0.693359375)
 	ln2Low   = float("ln2Low", -2.12194440e-4)
-	expC     = []constant{
+	// see package kernel
+	geluSlope = float("geluSlope", 1.5957691216)
+	geluCube  = float("geluCube", 0.0713548163)
+	expC      = []constant{
 		float("expC0", 1.9875691500e-4), float("expC1", 1.3981999507e-3), float("expC2", 8.3334519073e-3),
 		float("expC3", 4.1665795894e-2), float("expC4", 1.6666665459e-1), float("expC5", 5.0000001201e-1), one, one,
 	}
@@ -87,7 +90,7 @@ func exp(f *function, x, p, n, t vec) {
 // scratchOf is a register that no kernel uses otherwise.
 func scratchOf(m machine) vec {
 	if m.width() == 4 {
-		return 18
+		return 17
 	}
 	return 15
 }

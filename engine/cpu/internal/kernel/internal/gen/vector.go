@@ -207,6 +207,39 @@ func kernels(m machine) []kernel {
 			m.store(f, 2, 0, off)
 			m.store(f, 1, 1, off)
 		}},
+		{name: "geglu", args: pointer("y", "gate", "up"), advance: 3, body: func(f *function, off, _ int) {
+			m.load(f, 4, 1, off)
+			geluArgument(f, 5, 4)
+			sigmoidDenominator(f, 0, 5)
+			m.div(f, 0, 4, 0)
+			m.load(f, 1, 2, off)
+			m.mul(f, 0, 0, 1)
+			m.store(f, 0, 0, off)
+		}},
+		{name: "gegluGrad", args: pointer("dgate", "dup", "dy", "gate", "up"), advance: 5, body: func(f *function, off, _ int) {
+			m.load(f, 4, 3, off)
+			geluArgument(f, 5, 4)
+			sigmoidDenominator(f, 0, 5)
+			m.constant(f, 1, one)
+			m.div(f, 0, 1, 0) // s
+			m.mul(f, 3, 4, 0) // gate·s
+			m.move(f, 5, 3)
+			m.fnma(f, 5, 0, 3) // gate·s·(1−s)
+			m.mul(f, 4, 4, 4)
+			m.mulConstant(f, 1, 4, geluCube)
+			m.constant(f, 2, geluCube)
+			m.horner(f, 2, 4, geluSlope, scratchOf(m))
+			m.add(f, 2, 2, 1)
+			m.add(f, 2, 2, 1) // derivative of geluArgument
+			m.fma(f, 0, 5, 2) // derivative of the activation
+			m.load(f, 1, 2, off)
+			m.load(f, 2, 4, off)
+			m.mul(f, 2, 1, 2) // dy·up
+			m.mul(f, 1, 1, 3) // dup
+			m.mul(f, 2, 2, 0)
+			m.store(f, 2, 0, off)
+			m.store(f, 1, 1, off)
+		}},
 		{name: "rotate", args: join(pointer("x0", "x1", "cos", "sin"), scalar("sign")...), advance: 4, body: func(f *function, off, _ int) {
 			m.load(f, 0, 0, off)
 			m.load(f, 1, 1, off)
@@ -239,6 +272,15 @@ func sigmoidDenominator(f *function, d, x vec) {
 	m.sub(f, d, d, x)
 	exp(f, d, 1, 2, 3)
 	m.addConstant(f, d, d, one)
+}
+
+// geluArgument emits t = x·(geluSlope + geluCube·x²), for which gelu(x) = x·sigmoid(t); 0 is lost.
+func geluArgument(f *function, t, x vec) {
+	m := f.set.m
+	m.mul(f, 0, x, x)
+	m.constant(f, t, geluCube)
+	m.horner(f, t, 0, geluSlope, scratchOf(m))
+	m.mul(f, t, t, x)
 }
 
 // adamw's constants are the fields of adamConstants, in registers 6 to 14.

@@ -1,0 +1,61 @@
+package model
+
+import "math"
+
+var _ = register("gemma3_text", family{
+	class: "Gemma3ForCausalLM", classifier: "Gemma3Text", hasAttentionBias: true, headDim: 256, maxPositions: 131072, tied: true,
+	slidingWindow: 4096, slidingPattern: 6, ropeTheta: 1e6, localRopeTheta: gemmaLocalTheta,
+	variation: variation{QKNorm: true, PostNorms: true, NormOffset: 1, GELU: true},
+	read:      readGemma, write: writeGemma,
+	gguf: ggufForm{name: "gemma3", pattern: 6, read: gemmaFromGGUF, refuses: gemmaNotInGGUF},
+})
+
+const gemmaLocalTheta = 10000
+
+func readGemma(r *configReader) {
+	c := r.c
+	c.EmbeddingScale = math.Sqrt(float64(c.HiddenSize))
+	scalar := r.number("query_pre_attn_scalar", 256)
+	if !(scalar > 0) {
+		r.fail("query_pre_attn_scalar is %v; expected a positive number", scalar)
+		return
+	}
+	c.AttentionScale = 1 / math.Sqrt(scalar)
+	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+		if r.raw[key] != nil {
+			r.lacks("%s %v", key, r.raw[key])
+		}
+	}
+	if r.flag("use_bidirectional_attention", false) {
+		r.lacks("use_bidirectional_attention")
+	}
+}
+
+func writeGemma(c *Config, raw map[string]any) {
+	delete(raw, "hidden_act")
+	raw["hidden_activation"] = "gelu_pytorch_tanh"
+	raw["query_pre_attn_scalar"] = int(math.Round(1 / (c.AttentionScale * c.AttentionScale)))
+	raw["rope_local_base_freq"] = c.LocalRopeTheta
+}
+
+func gemmaFromGGUF(c *Config) {
+	c.EmbeddingScale = math.Sqrt(float64(c.HiddenSize))
+	c.AttentionScale = 1 / math.Sqrt(float64(c.HeadDim))
+	c.LocalRopeTheta = gemmaLocalTheta
+}
+
+// gemmaNotInGGUF returns what llama.cpp computes otherwise. It takes the scale of 27B's scores from the number of layers.
+func gemmaNotInGGUF(c *Config) string {
+	const layers27B = 62
+	switch {
+	case c.NumLayers == layers27B:
+		return "62 layers"
+	case c.LocalRopeTheta != gemmaLocalTheta:
+		return "a rope_local_base_freq other than 10000"
+	case math.Abs(c.AttentionScale*math.Sqrt(float64(c.HeadDim))-1) > 1e-6:
+		return "a query_pre_attn_scalar other than head_dim"
+	case c.RopeScaling != nil && c.RopeScaling.Type != "linear":
+		return "a rope_scaling other than linear"
+	}
+	return ""
+}

@@ -1,0 +1,3 @@
+package model
+
+var _ = register("gemma4_text", family{class: "Gemma4ForCausalLM", kvHeadsOptional: true, tied: true, maxPositions: 131072, foreign: true})

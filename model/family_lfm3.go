@@ -1,0 +1,3 @@
+package model
+
+var _ = register("lfm3", family{class: "Lfm3ForCausalLM", kvHeadsOptional: true, tied: true, maxPositions: 128000, foreign: true})

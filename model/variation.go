@@ -1,0 +1,56 @@
+package model
+
+// variation is what some families compute otherwise than Llama, whose variation is the zero value.
+type variation struct {
+	QKNorm     bool    // RMSNorm over each head of q and k, before RoPE
+	WideQKNorm bool    // with QKNorm: one RMSNorm over all heads of q, and one over all heads of k
+	PostNorms  bool    // RMSNorm of what the attention and the MLP give, before the residual stream gets it
+	NoPreNorms bool    // attention and MLP read the residual stream as it is
+	NormOffset float32 // norms multiply by NormOffset + weight
+	GELU       bool    // the MLP's gate is GELU, by its tanh approximation
+
+	EmbeddingScale float64 // multiplies the embeddings of tokens, but not a tied head; 0 for none
+	AttentionScale float64 // of the scores; 0 means 1/√HeadDim
+	ResidualScale  float64 // multiplies what the attention and the MLP give, before the residual stream gets it; 0 for none
+	LogitScale     float64 // divides the logits; 0 for none
+	LocalRopeTheta float64 // base of RoPE in SlidingLayers, where it has no scaling; 0: they rotate as all layers do
+}
+
+// check checks a variation, which belongs to c.
+func (v *variation) check(c *Config, d *demands) {
+	d.add(v.EmbeddingScale >= 0 && v.EmbeddingScale < 1e9,
+		"the embeddings' factor is %v; expected a positive number", v.EmbeddingScale)
+	d.add(v.AttentionScale >= 0 && v.AttentionScale < 1e9,
+		"the factor of attention scores is %v; expected a positive number", v.AttentionScale)
+	d.add(v.ResidualScale >= 0 && v.ResidualScale < 1e9,
+		"the factor of residual branches is %v; expected a positive number", v.ResidualScale)
+	d.add(v.LogitScale >= 0 && v.LogitScale < 1e9, "the divisor of logits is %v; expected a positive number", v.LogitScale)
+	d.add(v.LocalRopeTheta == 0 || v.LocalRopeTheta > 1 && v.LocalRopeTheta < 1e30,
+		"the rope_theta of sliding layers is %v; expected a number above 1", v.LocalRopeTheta)
+	d.add(v.LocalRopeTheta == 0 || c.RopeScaling == nil || c.RopeScaling.Type != "dynamic",
+		"rope_scaling dynamic is not computed beside layers that rotate in another way")
+	d.add(c.Mixture == nil || !v.GELU && !v.NoPreNorms, "experts are computed with a SiLU and a norm before them")
+}
+
+// LayerNorms returns the names of a layer's norms of the residual stream and of what it gets, below
+// "model.layers.N."; "" for none.
+func (v *variation) LayerNorms() (beforeAttention, afterAttention, beforeMLP, afterMLP string) {
+	beforeAttention, beforeMLP = "input_layernorm", "post_attention_layernorm"
+	if v.PostNorms {
+		afterAttention, beforeMLP, afterMLP = "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"
+	}
+	if v.NoPreNorms {
+		beforeAttention, beforeMLP = "", ""
+	}
+	return
+}
+
+// LocalRope returns a config with the frequencies of the layers with a sliding window; nil if they rotate as all layers do.
+func (c *Config) LocalRope() *Config {
+	if c.LocalRopeTheta == 0 {
+		return nil
+	}
+	local := *c
+	local.RopeTheta, local.RopeScaling = c.LocalRopeTheta, nil
+	return &local
+}
