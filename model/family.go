@@ -55,6 +55,7 @@ type ggufForm struct {
 
 	tensors map[string]string // names that differ from layerNames
 
+	none    bool                   // files are neither read nor written
 	pattern int                    // slidingPattern of all its models, which is not in files; 0: it has no windows
 	read    func(c *Config)        // sets what files do not say
 	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
@@ -89,7 +90,7 @@ type Family struct {
 func Families() (all []Family) {
 	for _, name := range architectures() {
 		f := families[name]
-		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts})
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && !f.gguf.none})
 	}
 	return all
 }

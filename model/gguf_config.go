@@ -83,7 +83,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, name, err := ggufFamily(architecture)
 	switch {
-	case err == nil && fam.foreign:
+	case err == nil && (fam.foreign || fam.gguf.none):
 		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
 	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)

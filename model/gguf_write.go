@@ -97,6 +97,8 @@ func (c *Config) checkGGUF() error {
 	switch s := c.RopeScaling; {
 	case c.Foreign != nil:
 		return fmt.Errorf("%s: only models that the embedded engine computes are written as GGUF files", c.Foreign.Why)
+	case form.none:
+		return fmt.Errorf("%s models are written as Hugging Face directories only", c.Architecture)
 	case c.Head != CausalLM:
 		return refuse("a classification head")
 	case !slices.Equal(c.NoRope, withoutRope(c.NumLayers, families[c.Architecture].noRopeEvery)):
