@@ -22,9 +22,7 @@ func TestGraniteConfig(t *testing.T) {
 		t.Errorf("without attention_multiplier scores have the factor %v, %v; transformers has 1", plain.AttentionScale, err)
 	}
 	for was, is := range map[string]string{`12`: `0`, `0.22`: `-1`, `8.0`: `0.0`} {
-		if _, err := ParseConfig([]byte(strings.Replace(graniteConfig, was, is, 1))); err == nil || !strings.Contains(err.Error(), "expected a positive number") {
-			t.Errorf("%s for %s: %v", is, was, err)
-		}
+		refuses(t, graniteConfig, was, is, "expected a positive number")
 	}
 }
 
@@ -57,13 +55,15 @@ func TestGraniteGGUF(t *testing.T) {
 // Of Granite 4 the embedded engine computes the models without experts whose layers are all attention.
 func TestGraniteHybridConfig(t *testing.T) {
 	hybrid := func(keys string) []byte {
-		return []byte(strings.Replace(graniteConfig, `"model_type":"granite"`, `"model_type":"granitemoehybrid","shared_intermediate_size":48,`+keys, 1))
+		keys = `"model_type":"granitemoehybrid","shared_intermediate_size":48,` + keys
+		return []byte(strings.Replace(graniteConfig, `"model_type":"granite"`, keys, 1))
 	}
 	c, err := ParseConfig(hybrid(`"num_local_experts":0,"layer_types":["attention","attention"],"position_embedding_type":"nope"`))
 	if err != nil || c.Foreign != nil || c.Rotates(0) || c.Rotates(1) || c.IntermediateSize != 48 {
 		t.Fatalf("%v, %+v", err, c)
 	}
-	if c, err = ParseConfig(hybrid(`"num_local_experts":0,"layer_types":["attention","attention"],"position_embedding_type":"rope"`)); err != nil || !c.Rotates(1) {
+	c, err = ParseConfig(hybrid(`"num_local_experts":0,"layer_types":["attention","attention"],"position_embedding_type":"rope"`))
+	if err != nil || !c.Rotates(1) {
 		t.Errorf("position_embedding_type rope: %v", err)
 	}
 	for keys, want := range map[string]string{

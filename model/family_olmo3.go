@@ -5,7 +5,7 @@ var _ = register("olmo3", family{
 	slidingWindow: 4096, slidingPattern: 4, ropeTheta: olmoTheta, localRopeTheta: olmoTheta,
 	variation: variation{QKNorm: true, WideQKNorm: true, PostNorms: true, NoPreNorms: true},
 	read:      readOlmo,
-	gguf:      ggufForm{none: true}, // llama.cpp has it within olmo2
+	gguf:      ggufForm{lacks: "windows, norms and YaRN as these layers have them"},
 })
 
 const olmoTheta = 500000

@@ -83,7 +83,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, name, err := ggufFamily(architecture)
 	switch {
-	case err == nil && (fam.foreign || fam.gguf.none):
+	case err == nil && fam.foreign:
 		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
 	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
@@ -152,7 +152,7 @@ func (m *metadata) heads(c *Config) {
 	}
 	switch {
 	case rotated == 0 || rotated == c.HeadDim:
-	case families[c.Architecture].partialRotary:
+	case families[c.Architecture].rotation.partial:
 		c.RotaryDim = rotated
 	default:
 		m.fail("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim)
@@ -255,10 +255,12 @@ func (m *metadata) variation(c *Config, form *ggufForm) {
 	if form.read != nil {
 		form.read(c)
 	}
+	what := form.lacks
 	if form.refuses != nil {
-		if what := form.refuses(c); what != "" {
-			m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
-		}
+		what = form.refuses(c)
+	}
+	if what != "" {
+		m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
 	}
 }
 

@@ -97,14 +97,14 @@ func (c *Config) checkGGUF() error {
 	switch s := c.RopeScaling; {
 	case c.Foreign != nil:
 		return fmt.Errorf("%s: only models that the embedded engine computes are written as GGUF files", c.Foreign.Why)
-	case form.none:
-		return fmt.Errorf("%s models are written as Hugging Face directories only", c.Architecture)
 	case c.Head != CausalLM:
 		return refuse("a classification head")
 	case !slices.Equal(c.NoRope, withoutRope(c.NumLayers, families[c.Architecture].noRopeEvery)):
 		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
+	case form.lacks != "":
+		return refuse("%s", form.lacks)
 	case form.refuses != nil && form.refuses(c) != "":
 		return refuse("%s", form.refuses(c))
 	case !form.hasWindows(c):
@@ -119,8 +119,8 @@ func (c *Config) checkGGUF() error {
 		return nil
 	case s.Type == "yarn" && form.queryScale && s.AttentionFactor == 0 && s.MScale == s.MScaleAllDim && s.MScale > 0 && !s.KeepFraction:
 		return nil
-	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
-		!s.KeepFraction:
+	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 &&
+		s.MScale == 0 && s.MScaleAllDim == 0 && !s.KeepFraction:
 		return nil
 	}
 	return refuse("this rope_scaling (%s)", c.RopeScaling.Type)

@@ -27,7 +27,7 @@ type Options struct {
 	// MaxModelLen, at most 65536, or 131072 in BF16 and Int8. Each takes 8·NumLayers·NumKVHeads·HeadDim
 	// bytes, or half of them in BF16 and Int8, once its page has been written.
 	MaxTokens    int
-	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions, at most its RopeReach
+	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions, at most the reach of its RoPE
 	PrefillChunk int // prompt tokens computed in one step, besides decoding; 512
 
 	// KeepAcrossVersions lets rollouts under way, whose calls have a Hold, use K/V of replaced weights.
@@ -54,7 +54,7 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 		}
 	}
 	setDefault(&o.MaxSequences, 32)
-	setDefault(&o.MaxModelLen, min(cfg.MaxPositions, cfg.RopeReach()))
+	setDefault(&o.MaxModelLen, min(cfg.MaxPositions, cfg.RopeScaling.Reach()))
 	setDefault(&o.PrefillChunk, 512)
 	setDefault(&o.MaxAdapters, 64)
 	setDefault(&o.MaxAdapterRank, 512)
@@ -87,7 +87,7 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 		errs = append(errs, fmt.Errorf("sampler: MaxModelLen %d is over the model's %d positions, where dynamic RoPE scaling changes frequencies "+
 			"with every token; set MaxModelLen to %d or less", o.MaxModelLen, cfg.MaxPositions, cfg.MaxPositions))
 	}
-	if most := cfg.RopeReach(); o.MaxModelLen > most {
+	if most := cfg.RopeScaling.Reach(); o.MaxModelLen > most {
 		errs = append(errs, fmt.Errorf("sampler: MaxModelLen is %d, but beyond %d tokens the model's longrope has other frequencies, "+
 			"which this engine does not compute; set max_model_len to %d or less", o.MaxModelLen, most, most))
 	}
