@@ -37,9 +37,11 @@ func TestGemmaConfig(t *testing.T) {
 	if want := []int{512, 512, 512, 512, 512, 0, 512, 512, 512, 512, 512, 0}; !slices.Equal(windows, want) {
 		t.Errorf("windows %v, want %v", windows, want)
 	}
-	newer := strings.Replace(gemmaConfig, `"rope_theta":1000000.0,"rope_local_base_freq":10000.0,"rope_scaling":null`, `"rope_parameters":
-		{"full_attention":{"rope_theta":1000000.0,"rope_type":"linear","factor":8},"sliding_attention":{"rope_theta":500.0,"rope_type":"default"}}`, 1)
-	if c, err = ParseConfig([]byte(newer)); err != nil || c.RopeScaling == nil || c.RopeScaling.Factor != 8 || c.LocalRopeTheta != 500 || c.LocalRope().RopeScaling != nil {
+	newer := strings.Replace(gemmaConfig, `"rope_theta":1000000.0,"rope_local_base_freq":10000.0,"rope_scaling":null`,
+		`"rope_parameters":{"full_attention":{"rope_theta":1000000.0,"rope_type":"linear","factor":8},
+		"sliding_attention":{"rope_theta":500.0,"rope_type":"default"}}`, 1)
+	c, err = ParseConfig([]byte(newer))
+	if err != nil || c.RopeScaling == nil || c.RopeScaling.Factor != 8 || c.LocalRopeTheta != 500 || c.LocalRope().RopeScaling != nil {
 		t.Errorf("rope_parameters by layer type: %+v, %v", c, err)
 	}
 	for _, other := range []struct{ was, is, want string }{
@@ -58,7 +60,8 @@ func TestGemmaConfig(t *testing.T) {
 		{`"rope_scaling":null`, `"rope_scaling":{"rope_type":"dynamic","factor":2}`, "rope_scaling dynamic is not computed beside layers"},
 		{`"num_key_value_heads":1,`, ``, "num_key_value_heads is missing"},
 	} {
-		if _, err := ParseConfig([]byte(strings.Replace(gemmaConfig, bad.was, bad.is, 1))); err == nil || !strings.Contains(err.Error(), bad.want) {
+		_, err := ParseConfig([]byte(strings.Replace(gemmaConfig, bad.was, bad.is, 1)))
+		if err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s: %v, want %q", bad.is, err, bad.want)
 		}
 	}
@@ -74,7 +77,8 @@ func TestGemmaGGUF(t *testing.T) {
 	}
 	for short, long := range map[string]string{
 		"attn_norm": "input_layernorm", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-		"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
+		"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
+		"post_ffw_norm": "post_feedforward_layernorm",
 	} {
 		tensor, ok := file.Tensor("blk.5." + short + ".weight")
 		if !ok {
@@ -120,7 +124,8 @@ func TestGemmaBeginsWithNormsOfZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := values(t, m, "model.layers.0.pre_feedforward_layernorm.weight"); slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
+	w := values(t, m, "model.layers.0.pre_feedforward_layernorm.weight")
+	if slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
 		t.Errorf("norm %v", w)
 	}
 }

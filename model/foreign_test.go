@@ -92,6 +92,22 @@ func TestForeignModelHasTheTensorsOfItsFiles(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(specs, want) {
 		t.Errorf("adapters %v, %v; want %v", specs, err, want)
 	}
+	lora, err := all.New(m.Config, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ones := map[string]Tensor{}
+	for _, spec := range specs {
+		ones[spec.Name] = NewTensor(spec.Name, spec.Shape, constant(1))
+	}
+	adapter := &Adapter{LoRA: all, tensors: ones}
+	merged, err := Merge(m, adapter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := values(t, merged, layer+"conv.in_proj.weight"); got[0] != 1 || len(lora.Names()) != len(specs) {
+		t.Errorf("the merged weight begins with %v, want 1 = scale 1/2 of two products; %d tensors", got[0], len(lora.Names()))
+	}
 	to := filepath.Join(t.TempDir(), "copy")
 	if err := WriteDir(to, m.Config, m, "f32"); err != nil {
 		t.Fatal(err)
