@@ -1,0 +1,146 @@
+"""Models of all families: rows of several sequences have the numbers that transformers has for each of them."""
+
+import numpy as np
+import pytest
+import torch
+from families import FAMILIES, STATEFUL, VOCABULARY, tiny, witness
+from test_worker import ADAM, Worker
+from transformers import AutoModelForCausalLM
+
+from trinity_worker import apart, attention
+from trinity_worker.logits import Finish
+from trinity_worker.tree import SHORTEST_STEM
+from trinity_worker.wire import BadRequest
+
+STREAMS = ["logprob", "entropy"]
+EXACT = 1e-5  # of the scale
+ADAMW = {"type": "adamw"}
+
+
+def request(ranks: int) -> tuple[dict, dict]:
+    """Returns the arrays of a forward and of a backward request. Two sequences begin alike."""
+    r = np.random.default_rng(0)
+    first = r.integers(0, VOCABULARY, 23, np.int32)
+    second = np.concatenate([first[: SHORTEST_STEM + 2], r.integers(0, VOCABULARY, 6, np.int32)])
+    all = [first, r.integers(0, VOCABULARY, 17, np.int32), second, r.integers(0, VOCABULARY, 2, np.int32)]
+    lengths = np.array([len(s) for s in all], np.int32)
+    mask = np.ones(lengths.sum(), np.uint8)
+    mask[np.cumsum(lengths) - lengths] = 0
+    arrays = {
+        "tokens": np.concatenate(all), "lengths": lengths, "mask": mask, "temperature": np.ones(4, np.float32),
+        "rank": np.array([0, 0, 0, ranks - 1], np.int32),
+    }  # fmt: skip
+    return arrays, {"d_" + s: r.standard_normal(len(mask)).astype(np.float32) for s in STREAMS}
+
+
+def oracle(path, arrays: dict, derivatives: dict) -> tuple[dict, float, dict]:
+    """Returns the streams of transformers' own code for single sequences, the largest logit, and the gradient by name."""
+    model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
+    streams: dict = {s: [] for s in STREAMS}
+    scale, loss, at = 0.0, 0.0, 0
+    for n in arrays["lengths"]:
+        ids = torch.from_numpy(arrays["tokens"][at : at + n].astype(np.int64))
+        logits = model(ids[None], use_cache=False, output_router_logits=False).logits[0, :-1].float()
+        logp = torch.log_softmax(logits, -1)
+        got = {"logprob": logp.gather(1, ids[1:, None])[:, 0], "entropy": -(logp.exp() * logp).sum(-1)}
+        for s in STREAMS:
+            loss = loss + (got[s] * torch.from_numpy(derivatives["d_" + s][at + 1 : at + n])).sum()
+            streams[s].append(np.concatenate([[0], got[s].detach().numpy()]))
+        scale, at = max(scale, float(logits.detach().abs().max())), at + n
+    loss.backward()
+    gradient = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return {s: np.concatenate(parts) for s, parts in streams.items()}, scale, gradient
+
+
+def open_model(group, path, **spec) -> None:
+    group.handle("open", "m", {}, {"spec": {"path": str(path), **spec}, "witness": witness(path)})
+
+
+@pytest.mark.parametrize("recompute", [0, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_row_has_the_gradient_of_single_sequences(group, tmp_path, family: str, recompute: int) -> None:
+    tiny(family, tmp_path, **({"router_aux_loss_coef": 0.0} if family == "gpt-oss" else {}))
+    open_model(group, tmp_path, train=True, optimizer=ADAMW, chunk=16, recompute=recompute)
+    network = group.models["m"].network
+    assert network.shares == (family not in STATEFUL)
+    arrays, derivatives = request(1)
+    want, scale, gradient = oracle(tmp_path, arrays, derivatives)
+    got, _ = group.handle("forward", "m", arrays, {"streams": STREAMS, "hold": True})
+    group.handle("backward", "m", derivatives, {"whole_tokens": len(arrays["tokens"])})
+    for s in STREAMS:
+        assert np.abs(got[s] - want[s]).max() <= EXACT * scale, s
+    trained = {name.removeprefix("lm."): p.grad for name, p in network.trained().items() if p.grad is not None}
+    largest = max(g.norm() for g in gradient.values())
+    for name, g in gradient.items():
+        assert (trained[name] - g).norm() <= 2 * EXACT * max(g.norm(), 1e-3 * largest), name
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1 rank", "2 ranks"])
+def worker(request):
+    worker = Worker(request.param)
+    worker.ranks = request.param
+    yield worker
+    worker.process.kill()
+    worker.process.wait()
+
+
+def put(worker, path, **spec) -> None:
+    worker.call("/v1/models/m", meta={"spec": {"path": str(path), **spec}, "witness": witness(path)}, method="PUT")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ranks_compute_single_sequences(worker, tmp_path, family: str) -> None:
+    tiny(family, tmp_path)
+    put(worker, tmp_path, train=True, optimizer=ADAMW)
+    arrays, derivatives = request(worker.ranks)
+    want, scale, gradient = oracle(tmp_path, arrays, derivatives)
+    got, meta = worker.call("/v1/models/m/forward", arrays, {"streams": STREAMS, "hold": True})
+    assert ("balance" in meta) == (family == "gpt-oss")
+    for s in STREAMS:
+        assert np.abs(got[s] - want[s]).max() <= EXACT * scale, s
+    worker.call("/v1/models/m/backward", derivatives, {"whole_tokens": len(arrays["tokens"])})
+    step = worker.call("/v1/models/m/step", meta=ADAM)[1]
+    assert step["applied"]
+    norm = float(torch.stack([g.norm() for g in gradient.values()]).norm())
+    if not meta:  # without a load-balancing loss
+        assert abs(step["grad_norm"] - norm) <= EXACT * norm
+    worker.call("/v1/models/m", method="DELETE")
+
+
+def test_refused_model_leaves_the_ranks_as_they_were(worker, tmp_path) -> None:
+    """Gemma 2 caps the logits of its attention."""
+    path = tiny("gemma2", tmp_path)
+    said = worker.refused("/v1/models/m", meta={"spec": {"path": str(path)}, "witness": witness(path)}, method="PUT")
+    assert said.startswith(f"400 model {path} (gemma2): this worker cannot pack it: its attention has the arguments softcap")
+    assert worker.call("/v1", method="GET", step=0)[1]["models"] == {}
+
+
+def without_sinks(*args):
+    return BY_BRANCH(*args[:-1], None)
+
+
+BY_BRANCH = attention._by_branch
+# What makes each family wrong if it is left out.
+WRONG = {f: (apart, "_carries", lambda module: False) for f in STATEFUL}
+WRONG |= {"gpt-oss": (attention, "_by_branch", without_sinks)}
+WRONG |= {f: (Finish, "of", lambda config: Finish()) for f in ("granite", "cohere", "gemma4", "falcon_h1")}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_proof(group, tmp_path, monkeypatch, family: str, dtype: str) -> None:
+    tiny(family, tmp_path)
+    open_model(group, tmp_path, dtype=dtype)
+    group.handle("drop", "m", {}, {})
+    if family in WRONG:
+        monkeypatch.setattr(*WRONG[family])
+        sentence = r"a row of two sequences gives other logits than each alone \(\S+ of \S+ at token \d+ of the (first|second)\)"
+        with pytest.raises(BadRequest, match=sentence + ": this worker cannot pack it"):
+            open_model(group, tmp_path, dtype=dtype)
+        assert not group.models
+
+
+def test_finish_of_another_direction_is_refused(group, tmp_path) -> None:
+    """HyperCLOVAX multiplies by what Granite divides by."""
+    with pytest.raises(BadRequest, match="hyperclovax.*other logits than each alone"):
+        open_model(group, tiny("hyperclovax", tmp_path))

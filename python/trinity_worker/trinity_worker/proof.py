@@ -1,0 +1,112 @@
+"""The proof that this worker can pack a model: a row of two sequences gives the logits of each alone, as transformers has them.
+
+Models of new families pass arguments and carry state in ways that a packed row may not know. Nothing else would tell.
+"""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from . import attention
+from .apart import Apart
+from .batch import Batch
+from .layout import Layout
+from .wire import BadRequest
+
+LENGTHS = (16, 9)
+TOLERANCE = 1e-4  # of the largest logit
+DRAWS = 3  # a router may choose another expert at a tie, so a fault must show with each of so many pairs
+NAMES = ("first", "second")
+
+
+def require(network: Any, layout: Layout) -> None:
+    """Refuses a network that no rank has sharded yet. Rank 0 proves it, and all ranks must call it."""
+    fault = _fault(network) if layout.rank == 0 else ""
+    refused = torch.tensor(bool(fault))
+    dist.broadcast(refused, 0, group=layout.control)
+    if refused:
+        raise BadRequest(fault)
+
+
+@torch.no_grad()
+def _fault(network: Any) -> str:
+    """Returns why the network cannot be packed, or nothing."""
+    name = f"model {network.spec.path} ({network.inner.config.model_type})"
+    try:
+        if next(network.parameters()).dtype != torch.float32:
+            network = _in_float32(network)
+        for seed in range(DRAWS):
+            fault = _compare(network, np.random.default_rng(seed))
+            if not fault:
+                return ""
+    except Exception as e:  # of the model's own code
+        return f"{name}: this worker cannot pack it: {' '.join(str(e).split())} ({type(e).__name__})"
+    return f"{name}: {fault}: this worker cannot pack it"
+
+
+def _compare(network: Any, r: np.random.Generator) -> str:
+    """Returns where a row of two sequences differs from each alone, or nothing."""
+    tokens = r.integers(0, network.inner.config.vocab_size, sum(LENGTHS), np.int32)
+    lengths = np.array(LENGTHS, np.int32)
+    starts = np.cumsum(lengths) - lengths
+    mask = np.ones(len(tokens), np.uint8)
+    mask[starts] = 0
+    batch = Batch({"tokens": tokens, "lengths": lengths, "mask": mask, "rank": np.zeros(2, np.int32)})
+    (states,) = network(batch.pack(0, torch.device("cpu"), network.shares), None)
+    row = network.finished(states).split([n - 1 for n in LENGTHS])
+    alone = _alone(network, [torch.from_numpy(s.astype(np.int64)) for s in np.split(tokens, starts[1:])])
+    largest = max(float(a.abs().max()) for a in alone)
+    for which, got, want in zip(NAMES, row, alone, strict=True):
+        differences = (got - want).abs().amax(-1)
+        most = float(differences.max())
+        if not most <= TOLERANCE * largest:  # also if it is not a number
+            place = f"token {int(differences.argmax()) + 1} of the {which}"
+            return f"a row of two sequences gives other logits than each alone ({most:.2g} of {largest:.2g} at {place})"
+    return ""
+
+
+def _alone(network: Any, sequences: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the logits that predict the tokens of each sequence, from transformers' own code."""
+    network.apart.lengths = ()
+    network.lm.set_attn_implementation("eager")
+    try:
+        if network.spec.head:
+            return [network.finished(network.decoder(s[None], use_cache=False)[0][0, :-1]) for s in sequences]
+        return [network.lm(s[None], use_cache=False).logits[0, :-1].float() for s in sequences]
+    finally:
+        network.lm.set_attn_implementation(attention.NAME)
+
+
+def _in_float32(network: Any) -> Any:
+    """Returns a copy in float32 with the first layers, up to those in which each kind of layer is there. bfloat16 rounds
+    more than a fault may be small."""
+    layers, kinds, count = network.decoder.layers, set(), 0
+    for i, layer in enumerate(layers):
+        if (kind := _kind(layer)) not in kinds:
+            kinds.add(kind)
+            count = i + 1
+    network.decoder.layers = layers[:count]
+    try:
+        small = copy.deepcopy(network)
+    finally:
+        network.decoder.layers = layers
+    for module in small.modules():
+        module.__dict__.pop("forward", None)  # which would compute with the modules of the original
+    small.apart = Apart(small.lm)
+    return small.float()
+
+
+def _kind(layer: nn.Module) -> tuple[Any, ...]:
+    """Returns what tells a layer from those of other kinds: its modules, and their switches and names."""
+    return tuple(
+        (name, type(module), *sorted((k, v) for k, v in vars(module).items() if _is_switch(k, v)))
+        for name, module in layer.named_modules()
+    )
+
+
+def _is_switch(name: str, value: Any) -> bool:
+    return not name.startswith("_") and (value is None or isinstance(value, bool | str))
