@@ -111,7 +111,9 @@ def test_refused_model_leaves_the_ranks_as_they_were(worker, tmp_path) -> None:
     """Gemma 2 caps the logits of its attention."""
     path = tiny("gemma2", tmp_path)
     said = worker.refused("/v1/models/m", meta={"spec": {"path": str(path)}, "witness": witness(path)}, method="PUT")
-    assert said.startswith(f"400 model {path} (gemma2): this worker cannot pack it: its attention has the arguments softcap")
+    assert said.startswith(
+        f"400 model {path} (gemma2): this worker cannot pack it: its attention has the arguments softcap"
+    )
     assert worker.call("/v1", method="GET", step=0)[1]["models"] == {}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from . import compiled
-from .logits import Finish
+from .logits import PLAIN, Finish
 from .tensor import Vocabulary
 
 FORWARD_KL, REVERSE_KL, JSD = "forward_kl", "reverse_kl", "jsd"
@@ -27,7 +27,7 @@ class Teacher:
     rows: torch.Tensor  # the same on the device
     states: torch.Tensor  # [R, width]
     weight: torch.Tensor  # [vocabulary of the teacher, width]
-    finish: Finish = Finish()
+    finish: Finish = PLAIN
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Want:
     beta: float = 0.0  # of JSD: the weight of the teacher in the mixture
     teachers: list[Teacher] = field(default_factory=list)
     compiled: bool = False  # what follows the product is one compiled function
-    finish: Finish = Finish()  # all streams are of the logits after it
+    finish: Finish = PLAIN  # all streams are of the logits after it
 
 
 @dataclass

@@ -39,3 +39,6 @@ class Finish:
         if not self.cap:
             return logits.new_full((), self.scale)
         return (logits / self.cap).square_().neg_().add_(1).mul_(self.scale)
+
+
+PLAIN = Finish()

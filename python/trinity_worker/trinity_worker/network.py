@@ -31,7 +31,7 @@ from .copies import Copies
 from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
-from .logits import Finish
+from .logits import PLAIN, Finish
 from .tensor import Vocabulary, divide
 from .wire import Arrays, BadRequest
 
@@ -130,7 +130,7 @@ class Network(nn.Module):
         if self.projection.bias is not None and not spec.head:
             raise BadRequest(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
         self.lm.eval()  # no dropout
-        self.finish = Finish() if spec.head else Finish.of(self.inner.config)
+        self.finish = PLAIN if spec.head else Finish.of(self.inner.config)
         self.apart = Apart(self.lm)
         if base is None:
             proof.require(self, layout)
