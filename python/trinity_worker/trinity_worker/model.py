@@ -90,7 +90,8 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         count = sum(p.numel() for p in self.network.parameters())
-        return {"parameters": count, "trained": sum(p.numel() for p in self.trained.values())}
+        trained = sum(p.numel() for p in self.trained.values())
+        return {"parameters": count, "trained": trained, "shares": self.network.shares}
 
     # ---- streams and gradients
 
