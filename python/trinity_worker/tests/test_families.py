@@ -117,6 +117,68 @@ def test_refused_model_leaves_the_ranks_as_they_were(worker, tmp_path) -> None:
     assert worker.call("/v1", method="GET", step=0)[1]["models"] == {}
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_neighbours_divide_models_of_llamas_form(worker, tmp_path, family: str) -> None:
+    if worker.ranks == 1:
+        pytest.skip("neighbours are two ranks")
+    path, spec = tiny(family, tmp_path), {"train": True, "optimizer": ADAMW, "tensor": 2}
+    if family in ("lfm2", "lfm3", "qwen3_5", "granite hybrid", "gpt-oss", "olmo3", "gemma4", "phi3"):
+        meta = {"spec": {"path": str(path), **spec}, "witness": witness(path)}
+        said = worker.refused("/v1/models/m", meta=meta, method="PUT")
+        assert said.startswith(f"400 model {path} (") and said.endswith(", so neighbours cannot divide it")
+        return
+    put(worker, path, **spec)
+    arrays, derivatives = request(1)
+    want, scale, gradient = oracle(tmp_path, arrays, derivatives)
+    got, _ = worker.call("/v1/models/m/forward", arrays, {"streams": STREAMS, "hold": True})
+    for s in STREAMS:
+        assert np.abs(got[s] - want[s]).max() <= EXACT * scale, s
+    worker.call("/v1/models/m/backward", derivatives)
+    norm = float(torch.stack([g.norm() for g in gradient.values()]).norm())
+    assert abs(worker.call("/v1/models/m/step", meta=ADAM)[1]["grad_norm"] - norm) <= EXACT * norm
+    worker.call("/v1/models/m", method="DELETE")
+
+
+def test_teacher_with_state_sees_sequences_whole(group, tmp_path) -> None:
+    """Its student alone would share the stem that two sequences have."""
+    paths = {"m": tiny("smollm3", tmp_path / "student"), "teacher": tiny("lfm3", tmp_path / "teacher")}
+    for name, path in paths.items():
+        spec = {"path": str(path), "train": name == "m", "optimizer": ADAMW}
+        group.handle("open", name, {}, {"spec": spec, "witness": witness(path)})
+    arrays, _ = request(1)
+    meta = {"streams": ["divergence"], "divergence": "forward_kl", "teachers": ["teacher"]}
+    got, _ = group.handle("forward", "m", arrays | {"teacher": np.zeros(4, np.int32)}, meta)
+    models = [AutoModelForCausalLM.from_pretrained(p, attn_implementation="eager").eval() for p in paths.values()]
+    want = []
+    for ids in np.split(arrays["tokens"], np.cumsum(arrays["lengths"])[:-1]):
+        ids = torch.from_numpy(ids.astype(np.int64))[None]
+        with torch.no_grad():
+            q, p = (torch.log_softmax(m(ids, use_cache=False).logits[0, :-1], -1) for m in models)
+        want.append(np.concatenate([[0], (p.exp() * (p - q)).sum(-1).numpy()]))
+    assert np.abs(got["divergence"] - np.concatenate(want)).max() <= EXACT
+
+
+def test_adapters_of_one_base_with_state(group, tmp_path) -> None:
+    peft = pytest.importorskip("peft")
+    path, lora = tiny("qwen3_5", tmp_path / "model"), tmp_path / "adapter"
+    config = peft.LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
+    adapted = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(path), config).eval()
+    adapted.save_pretrained(lora)
+    spec = {"path": str(path), "lora": str(lora), "train": True, "optimizer": ADAMW}
+    for name, own in (("base", {"path": str(path)}), ("shares", spec | {"base": "base"}), ("own", spec)):
+        group.handle("open", name, {}, {"spec": own, "witness": witness(path)})
+    arrays, _ = request(1)
+    want = []
+    for ids in np.split(arrays["tokens"], np.cumsum(arrays["lengths"])[:-1]):
+        ids = torch.from_numpy(ids.astype(np.int64))
+        with torch.no_grad():
+            logp = torch.log_softmax(adapted(ids[None], use_cache=False).logits[0, :-1], -1)
+        want.append(np.concatenate([[0], logp.gather(1, ids[1:, None])[:, 0].numpy()]))
+    for name in ("shares", "own", "shares"):
+        got, _ = group.handle("forward", name, arrays, {"streams": ["logprob"]})
+        assert np.abs(got["logprob"] - np.concatenate(want)).max() <= EXACT
+
+
 def without_sinks(*args):
     return BY_BRANCH(*args[:-1], None)
 

@@ -32,7 +32,7 @@ from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
 from .logits import PLAIN, Finish
-from .tensor import Vocabulary, divide
+from .tensor import Vocabulary, divide, misfit
 from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -130,6 +130,10 @@ class Network(nn.Module):
         if self.projection.bias is not None and not spec.head:
             raise BadRequest(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
         self.lm.eval()  # no dropout
+        if spec.tensor > 1 and (why := misfit(self.decoder)):
+            raise BadRequest(
+                f"model {spec.path} ({self.inner.config.model_type}): {why}, so neighbours cannot divide it"
+            )
         self.finish = PLAIN if spec.head else Finish.of(self.inner.config)
         self.apart = Apart(self.lm)
         if base is None:
