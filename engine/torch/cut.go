@@ -72,18 +72,14 @@ func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*tri
 	return pieces
 }
 
+// grow adds what the engine computes of experiences.
 func (p *piece) grow(exps []*trinity.Experience, e *workerModel) {
 	for _, x := range exps {
-		p.add(e.computed(x))
+		if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
+			x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
+		}
+		p.add(x.Tokens[:length(x)])
 	}
-}
-
-// computed returns the tokens that the engine computes of an experience.
-func (e *workerModel) computed(x *trinity.Experience) []int32 {
-	if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
-		x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
-	}
-	return x.Tokens[:length(x)]
 }
 
 // piece is a micro-batch that grows. As long as no two sequences share a stem, it knows their lengths alone.
