@@ -8,7 +8,7 @@ from test_worker import ADAM, Worker
 from transformers import AutoModelForCausalLM
 
 from trinity_worker import apart, attention
-from trinity_worker.logits import Finish
+from trinity_worker.logits import PLAIN, Finish
 from trinity_worker.tree import SHORTEST_STEM
 from trinity_worker.wire import BadRequest
 
@@ -184,24 +184,43 @@ def without_sinks(*args):
 
 
 BY_BRANCH = attention._by_branch
-# What makes each family wrong if it is left out.
-WRONG = {f: (apart, "_carries", lambda module: False) for f in STATEFUL}
-WRONG |= {"gpt-oss": (attention, "_by_branch", without_sinks)}
-WRONG |= {f: (Finish, "of", lambda config: Finish()) for f in ("granite", "cohere", "gemma4", "falcon_h1")}
+# What makes families wrong if it is left out, and where it shows first.
+WRONG = [(f, (apart, "_carries", lambda module: False), "second") for f in STATEFUL]
+WRONG += [("gpt-oss", (attention, "_by_branch", without_sinks), "(first|second)")]
+CHANGED = ("granite", "granite hybrid", "falcon_h1", "cohere", "gemma4")
+WRONG += [(f, (Finish, "of", lambda config: PLAIN), "(first|second)") for f in CHANGED]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_proof(group, tmp_path, monkeypatch, family: str, dtype: str) -> None:
-    tiny(family, tmp_path)
-    open_model(group, tmp_path, dtype=dtype)
-    group.handle("drop", "m", {}, {})
-    if family in WRONG:
-        monkeypatch.setattr(*WRONG[family])
-        sentence = r"a row of two sequences gives other logits than each alone \(\S+ of \S+ at token \d+ of the (first|second)\)"
-        with pytest.raises(BadRequest, match=sentence + ": this worker cannot pack it"):
-            open_model(group, tmp_path, dtype=dtype)
-        assert not group.models
+def test_proof_accepts(group, tmp_path, family: str, dtype: str) -> None:
+    open_model(group, tiny(family, tmp_path), dtype=dtype)
+    assert list(group.models) == ["m"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family,left_out,where", WRONG, ids=[f"{w[0]}-{w[1][1]}" for w in WRONG])
+def test_proof_refuses(group, tmp_path, monkeypatch, family: str, left_out: tuple, where: str, dtype: str) -> None:
+    monkeypatch.setattr(*left_out)
+    sentence = rf"a row of two sequences gives other logits than each alone \(\S+ of \S+ at token \d+ of the {where}\)"
+    with pytest.raises(BadRequest, match=rf"^model {tmp_path} \(\w+\): {sentence}: this worker cannot pack it$"):
+        open_model(group, tiny(family, tmp_path), dtype=dtype)
+    assert not group.models
+
+
+def test_critic_is_proved_by_its_states(group, tmp_path, monkeypatch) -> None:
+    score = {"score.weight": np.ones((1, 64), np.float32)}
+    meta = {"spec": {"path": str(tiny("gpt-oss", tmp_path)), "head": "value"}, "witness": witness(tmp_path)}
+    group.handle("open", "m", score, meta)
+    monkeypatch.setattr(attention, "_by_branch", without_sinks)
+    with pytest.raises(BadRequest, match="gives other states than each alone"):
+        group.handle("open", "n", score, meta)
+
+
+def test_family_without_critics_is_refused(group, tmp_path) -> None:
+    meta = {"spec": {"path": str(tiny("lfm2", tmp_path)), "head": "value"}, "witness": witness(tmp_path)}
+    with pytest.raises(BadRequest, match="transformers has no AutoModelForTokenClassification of this family"):
+        group.handle("open", "m", {"score.weight": np.ones((1, 64), np.float32)}, meta)
 
 
 def test_finish_of_another_direction_is_refused(group, tmp_path) -> None:

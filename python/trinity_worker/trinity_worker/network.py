@@ -66,8 +66,8 @@ class Spec:
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
 
 
-def check_config(path: str) -> int:
-    """Returns the size of the vocabulary. It refuses models that this head would compute wrongly."""
+def check_config(path: str, head: str) -> int:
+    """Returns the size of the vocabulary. It refuses models that would not load, or that rows cannot hold."""
     try:
         config = AutoConfig.from_pretrained(path)
     except Exception as e:  # transformers has errors of its own
@@ -78,6 +78,12 @@ def check_config(path: str) -> int:
             raise BadRequest(
                 f"model {path} has the rope type {one['rope_type']!r}, which depends on a sequence's length"
             )
+    known: Any = HEADS[head]._model_mapping if head else ()
+    if head and type(config) not in known:
+        raise BadRequest(
+            f"model {path} ({config.model_type}): transformers has no {HEADS[head].__name__} of this family: "
+            "take a critic or a reward model of another family"
+        )
     vocabulary = getattr(config, "vocab_size", None)
     if not isinstance(vocabulary, int):
         raise BadRequest(f"model {path} ({config.model_type}) has no vocab_size in its configuration")

@@ -3,18 +3,16 @@
 Models of new families pass arguments and carry state in ways that a packed row may not know. Nothing else would tell.
 """
 
-import copy
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
 
 from . import attention
-from .apart import Apart
 from .batch import Batch
 from .layout import Layout
+from .shallow import in_float32
 from .wire import BadRequest
 
 LENGTHS = (16, 9)
@@ -38,7 +36,7 @@ def _fault(network: Any) -> str:
     name = f"model {network.spec.path} ({network.inner.config.model_type})"
     try:
         if next(network.parameters()).dtype != torch.float32:
-            network = _in_float32(network)
+            network = in_float32(network)
         for seed in range(DRAWS):
             fault = _compare(network, np.random.default_rng(seed))
             if not fault:
@@ -65,7 +63,8 @@ def _compare(network: Any, r: np.random.Generator) -> str:
         most = float(differences.max())
         if not most <= TOLERANCE * largest:  # also if it is not a number
             place = f"token {int(differences.argmax()) + 1} of the {which}"
-            return f"a row of two sequences gives other logits than each alone ({most:.2g} of {largest:.2g} at {place})"
+            what = "states" if network.spec.head else "logits"
+            return f"a row of two sequences gives other {what} than each alone ({most:.2g} of {largest:.2g} at {place})"
     return ""
 
 
@@ -79,34 +78,3 @@ def _alone(network: Any, sequences: list[torch.Tensor]) -> list[torch.Tensor]:
         return [network.lm(s[None], use_cache=False).logits[0, :-1].float() for s in sequences]
     finally:
         network.lm.set_attn_implementation(attention.NAME)
-
-
-def _in_float32(network: Any) -> Any:
-    """Returns a copy in float32 with the first layers, up to those in which each kind of layer is there. bfloat16 rounds
-    more than a fault may be small."""
-    layers, kinds, count = network.decoder.layers, set(), 0
-    for i, layer in enumerate(layers):
-        if (kind := _kind(layer)) not in kinds:
-            kinds.add(kind)
-            count = i + 1
-    network.decoder.layers = layers[:count]
-    try:
-        small = copy.deepcopy(network)
-    finally:
-        network.decoder.layers = layers
-    for module in small.modules():
-        module.__dict__.pop("forward", None)  # which would compute with the modules of the original
-    small.apart = Apart(small.lm)
-    return small.float()
-
-
-def _kind(layer: nn.Module) -> tuple[Any, ...]:
-    """Returns what tells a layer from those of other kinds: its modules, and their switches and names."""
-    return tuple(
-        (name, type(module), *sorted((k, v) for k, v in vars(module).items() if _is_switch(k, v)))
-        for name, module in layer.named_modules()
-    )
-
-
-def _is_switch(name: str, value: Any) -> bool:
-    return not name.startswith("_") and (value is None or isinstance(value, bool | str))

@@ -24,7 +24,7 @@ OF_HEADS = (".q_norm.", ".k_norm.")
 def misfit(decoder: Any) -> str:
     """Returns why neighbours cannot divide a model, which is not of Llama's form; else nothing."""
     for i, layer in enumerate(decoder.layers):
-        attention = getattr(layer, "self_attn", None)
+        attention: Any = getattr(layer, "self_attn", None)
         if not all(isinstance(getattr(attention, name, None), nn.Linear) for name in PROJECTIONS):
             return f"layer {i} has no attention with {', '.join(PROJECTIONS)}"
         if own := [name for name, _ in attention.named_parameters(recurse=False)]:
