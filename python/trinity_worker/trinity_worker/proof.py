@@ -1,6 +1,7 @@
 """The proof that this worker can pack a model: a row of two sequences gives the logits of each alone, as transformers has them.
 
-Models of new families pass arguments and carry state in ways that a packed row may not know. Nothing else would tell.
+Models of new families pass arguments and carry state in ways that a packed row may not know. Nothing else would tell. On a
+GPU it proves a copy of the first layers there, because kernels of other packages for layers with state do not run on a CPU.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ import torch.distributed as dist
 from . import attention
 from .batch import Batch
 from .layout import Layout
-from .shallow import in_float32
+from .shallow import free, in_float32
 from .wire import BadRequest
 
 LENGTHS = (16, 9)
@@ -23,7 +24,10 @@ NAMES = ("first", "second")
 
 def require(network: Any, layout: Layout) -> None:
     """Refuses a network that no rank has sharded yet. Rank 0 proves it, and all ranks must call it."""
-    fault = _fault(network) if layout.rank == 0 else ""
+    fault = ""
+    if layout.rank == 0:
+        fault = _fault(network, layout.device)
+        free(layout.device)
     refused = torch.tensor(bool(fault))
     dist.broadcast(refused, 0, group=layout.control)
     if refused:
@@ -31,14 +35,14 @@ def require(network: Any, layout: Layout) -> None:
 
 
 @torch.no_grad()
-def _fault(network: Any) -> str:
+def _fault(network: Any, device: torch.device) -> str:
     """Returns why the network cannot be packed, or nothing."""
     name = f"model {network.spec.path} ({network.inner.config.model_type})"
     try:
-        if next(network.parameters()).dtype != torch.float32:
-            network = in_float32(network)
+        if device.type != "cpu" or next(network.parameters()).dtype != torch.float32:
+            network = in_float32(network).to(device)
         for seed in range(DRAWS):
-            fault = _compare(network, np.random.default_rng(seed))
+            fault = _compare(network, device, np.random.default_rng(seed))
             if not fault:
                 return ""
     except Exception as e:  # of the model's own code
@@ -46,17 +50,15 @@ def _fault(network: Any) -> str:
     return f"{name}: {fault}: this worker cannot pack it"
 
 
-def _compare(network: Any, r: np.random.Generator) -> str:
+def _compare(network: Any, device: torch.device, r: np.random.Generator) -> str:
     """Returns where a row of two sequences differs from each alone, or nothing."""
     tokens = r.integers(0, network.inner.config.vocab_size, sum(LENGTHS), np.int32)
-    lengths = np.array(LENGTHS, np.int32)
-    starts = np.cumsum(lengths) - lengths
     mask = np.ones(len(tokens), np.uint8)
-    mask[starts] = 0
-    batch = Batch({"tokens": tokens, "lengths": lengths, "mask": mask, "rank": np.zeros(2, np.int32)})
-    (states,) = network(batch.pack(0, torch.device("cpu"), network.shares), None)
+    mask[[0, LENGTHS[0]]] = 0
+    batch = Batch({"tokens": tokens, "lengths": np.array(LENGTHS), "mask": mask, "rank": np.zeros(2, np.int32)})
+    (states,) = network(batch.pack(0, device, network.shares), None)
     row = network.finished(states).split([n - 1 for n in LENGTHS])
-    alone = _alone(network, [torch.from_numpy(s.astype(np.int64)) for s in np.split(tokens, starts[1:])])
+    alone = _alone(network, [torch.from_numpy(s).long().to(device) for s in np.split(tokens, LENGTHS[:1])])
     largest = max(float(a.abs().max()) for a in alone)
     for which, got, want in zip(NAMES, row, alone, strict=True):
         differences = (got - want).abs().amax(-1)

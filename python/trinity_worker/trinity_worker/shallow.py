@@ -1,8 +1,10 @@
 """A copy of the first layers of a network, in float32."""
 
 import copy
+import gc
 from typing import Any
 
+import torch
 from torch import nn
 
 from .apart import Apart
@@ -25,6 +27,13 @@ def in_float32(network: Any) -> Any:
         module.__dict__.pop("forward", None)  # which would compute with the modules of the original
     small.apart = Apart(small.lm)
     return small.float()
+
+
+def free(device: torch.device) -> None:
+    """Gives back the memory of copies that nobody has any more: their modules refer to one another in cycles."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def _kind(layer: nn.Module) -> tuple[Any, ...]:
