@@ -92,6 +92,26 @@ func grouped(groups, prompt, reply int) (xs []*trinity.Experience) {
 	return xs
 }
 
+// Layers with state along a row must see each sequence whole, those of a teacher, too.
+func TestCutWithoutStems(t *testing.T) {
+	own, teacher := cutting(1, 360), cutting(1, 360)
+	own.whole = true
+	teacher.teachers = map[string]*workerModel{"t": {whole: true}}
+	for _, e := range []*workerModel{own, teacher} {
+		xs := grouped(1, 100, 10)
+		var got []int
+		for _, piece := range e.Cut(xs, 1) {
+			got = append(got, len(piece))
+		}
+		if fmt.Sprint(got) != "[3 3 2]" {
+			t.Errorf("pieces %v of 8 sequences of 110 tokens in rows of 360", got)
+		}
+		if b := newBatch(xs, e); len(b.ranks) != len(xs) {
+			t.Errorf("%d of %d sequences have a rank", len(b.ranks), len(xs))
+		}
+	}
+}
+
 // A row has a stem once, so it holds more replies; each rank gets as many of a group as balance the rows.
 func TestCutCountsStemsOnce(t *testing.T) {
 	for _, c := range []struct {

@@ -13,6 +13,16 @@ import (
 // rows is how many rows the ranks compute at once.
 func (e *workerModel) rows() int { return e.worker.ranks / tensorOf(e.spec) }
 
+// piece returns an empty micro-batch.
+func (e *workerModel) piece() *piece {
+	p := newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
+	p.whole = e.whole
+	for _, t := range e.teachers {
+		p.whole = p.whole || t.whole
+	}
+	return p
+}
+
 // spread gives each sequence to a rank. Sequences that share a stem go to the rows where they add
 // least. p is an empty piece.
 func (b *batch) spread(p *piece) []int32 {
@@ -46,13 +56,13 @@ func spread(lengths []int32, ranks int) (rankOf []int32, most int) {
 // Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
 // in one row.
 func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
-	start, now := 0, newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
+	start, now := 0, e.piece()
 	for i := 0; i < len(exps); i += unit {
 		mine := exps[i:min(i+unit, len(exps))]
 		now.grow(mine, e)
 		if i > start && !now.fits() {
 			pieces = append(pieces, exps[start:i])
-			start, now = i, newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
+			start, now = i, e.piece()
 			now.grow(mine, e)
 		}
 	}
@@ -62,25 +72,22 @@ func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*tri
 	return pieces
 }
 
+// grow adds what the engine computes of experiences.
 func (p *piece) grow(exps []*trinity.Experience, e *workerModel) {
 	for _, x := range exps {
-		p.add(e.computed(x))
+		if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
+			x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
+		}
+		p.add(x.Tokens[:length(x)])
 	}
-}
-
-// computed returns the tokens that the engine computes of an experience.
-func (e *workerModel) computed(x *trinity.Experience) []int32 {
-	if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
-		x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
-	}
-	return x.Tokens[:length(x)]
 }
 
 // piece is a micro-batch that grows. As long as no two sequences share a stem, it knows their lengths alone.
 type piece struct {
 	lengths      []int32
 	sum, longest int
-	most, widest int // tokens that a row may have, and that its sequences may have together
+	most, widest int  // tokens that a row may have, and that its sequences may have together
+	whole        bool // sequences share no stems
 	shared       bool
 	forests      []forest // by row
 	ranks        []int32  // of each sequence
@@ -95,6 +102,9 @@ func newPiece(rows, most int, cfg *model.Config) *piece {
 func (p *piece) add(tokens []int32) {
 	n := len(tokens)
 	p.lengths, p.sum, p.longest = append(p.lengths, int32(n)), p.sum+n, max(p.longest, n)
+	if p.whole {
+		return
+	}
 	best, least, stem := 0, 0, 0
 	for r := range p.forests {
 		shared := p.forests[r].stem(tokens)

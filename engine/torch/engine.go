@@ -35,6 +35,7 @@ type workerModel struct {
 	release func() error // ends the worker if this is its last engine
 	spec    engine.TrainerSpec
 	cfg     *model.Config
+	whole   bool     // its layers carry state along a row, so each sequence is computed whole
 	name    string   // of the model in the worker
 	tag     *loraTag // what a state has of the adapter
 	base    string   // the frozen model of the worker whose adapter it trains; "" if it has its own
@@ -150,9 +151,11 @@ func (e *workerModel) open(ctx context.Context, name string, m message) error {
 		return fmt.Errorf("torch: %w", err)
 	}
 	m.meta["witness"] = map[string]string{"file": witness, "nonce": nonce}
-	if _, err := e.worker.do(ctx, name, open, m); err != nil {
+	r, err := e.worker.do(ctx, name, open, m)
+	if err != nil {
 		return fmt.Errorf("torch: opening %s: %w", e.spec.ModelPath, err)
 	}
+	e.whole = r.file.Metadata["shares"] == "false"
 	return nil
 }
 

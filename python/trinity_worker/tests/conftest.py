@@ -9,6 +9,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from trinity_worker.group import Group
 from trinity_worker.layout import Layout
 
+torch.set_num_threads(1)  # tiny models gain nothing from more
+
 
 @pytest.fixture
 def group():

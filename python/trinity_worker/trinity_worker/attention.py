@@ -28,6 +28,13 @@ NAME = "trinity_packed"
 PARAMETERS = inspect.signature(all_at_once).parameters if all_at_once is not None else {}
 HAS_WINDOWS, HAS_GROUPS = "window_size" in PARAMETERS, "enable_gqa" in PARAMETERS
 LARGEST_HEAD = 256
+# What models pass besides, which changes nothing here: rows have no padding and no cache, and dropout is off.
+IGNORED = frozenset(
+    (
+        "cache", "cache_position", "dropout", "is_causal", "output_attentions", "output_hidden_states",
+        "output_router_logits", "past_key_values", "position_embeddings", "position_ids", "return_dict", "use_cache",
+    )
+)  # fmt: skip
 
 
 class Row:
@@ -92,13 +99,24 @@ def packed_attention(
     scaling: float | None = None,
     sliding_window: int | None = None,
     trinity_row: Row | None = None,
-    **unused: Any,
+    s_aux: torch.Tensor | None = None,
+    **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]."""
+    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]. s_aux [heads] are the logits of sinks."""
     assert trinity_row is not None
-    if _takes_all(query, scaling):
+    _refuse(others)
+    if s_aux is None and _takes_all(query, scaling):
         return _at_once(query, key, value, sliding_window, trinity_row), None
-    return _by_branch(query, key, value, scaling, sliding_window, trinity_row), None
+    return _by_branch(query, key, value, scaling, sliding_window, trinity_row, s_aux), None
+
+
+def _refuse(others: dict[str, Any]) -> None:
+    """Requires that attention without these arguments is the same."""
+    unknown = sorted(k for k, v in others.items() if v is not None and k not in IGNORED)
+    if unknown:
+        raise ValueError(f"its attention has the arguments {', '.join(unknown)}, which this worker does not compute")
+    if others.get("is_causal") is False or others.get("dropout"):
+        raise ValueError("its attention is not causal or drops out, which this worker does not compute")
 
 
 def _takes_all(query: torch.Tensor, scaling: float | None) -> bool:
@@ -139,12 +157,16 @@ def _by_branch(
     scaling: float | None,
     window: int | None,
     row: Row,
+    sinks: torch.Tensor | None,
 ) -> torch.Tensor:
     grouped = query.shape[1] != key.shape[1]
     q, k, v = (x.split(row.tree.pieces, dim=2) for x in (query, key, value))
     parts = []
     for number, (_, own, path) in enumerate(row.pieces):
         mask = row.mask(number, window)
+        if sinks is not None:
+            parts.append(_with_sinks(_joined(q, own), _joined(k, path), _joined(v, path), mask, scaling, sinks))
+            continue
         parts.append(
             scaled_dot_product_attention(
                 _joined(q, own),
@@ -157,6 +179,24 @@ def _by_branch(
             )
         )
     return torch.cat(parts, dim=2).transpose(1, 2)
+
+
+def _with_sinks(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float | None,
+    sinks: torch.Tensor,
+) -> torch.Tensor:
+    """Returns the attention of a branch. Each head has one logit more, whose probability goes nowhere."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    logits = q @ k.transpose(2, 3) * (q.shape[3] ** -0.5 if scaling is None else scaling)
+    if mask is None:
+        mask = torch.ones(logits.shape[2:], dtype=torch.bool, device=q.device).tril()
+    sink = sinks.to(logits.dtype)[None, :, None, None].expand(-1, -1, logits.shape[2], 1)
+    logits = torch.cat([logits.masked_fill(~mask, float("-inf")), sink], -1)
+    return torch.softmax(logits, -1, dtype=torch.float32)[..., :-1].to(v.dtype) @ v
 
 
 def _joined(pieces: tuple[torch.Tensor, ...], places: list[int]) -> torch.Tensor:

@@ -57,12 +57,13 @@ class Batch:
         """Returns the numbers of the sequences in which places lie."""
         return np.searchsorted(self.starts, places, side="right") - 1
 
-    def pack(self, rank: int, device: torch.device) -> Pack:
-        """Returns the rank's row. A rank without scored tokens gets one token, because all must join each collective."""
+    def pack(self, rank: int, device: torch.device, share: bool = True) -> Pack:
+        """Returns the rank's row, in which sequences may share stems. A rank without scored tokens gets one token, because
+        all must join each collective."""
         sequences, places = self.sequences(rank), self.places(rank)
         if len(places):
             tokens = [self.arrays["tokens"][self._span(i)] for i in sequences]
-            tree = Tree(tokens)
+            tree = Tree(tokens, share)
             row_of = np.zeros(len(self.scored), np.int64)
             for i, path in zip(sequences, tree.paths, strict=True):
                 row_of[self._span(i)] = path

@@ -46,7 +46,7 @@ def spec_of(meta: dict[str, Any], arrays: Arrays, world: int, models: dict[str, 
     if spec.base:
         check_base(spec, world, models)
     check_sight(spec, meta)
-    vocabulary = check_config(spec.path)
+    vocabulary = check_config(spec.path, spec.head)
     if vocabulary % spec.tensor:
         raise BadRequest(f"{spec.tensor} neighbours cannot divide a vocabulary of {vocabulary} equally")
     return spec

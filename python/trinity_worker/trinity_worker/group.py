@@ -160,7 +160,12 @@ class Group:
             if self.rank == 0:
                 raise BadRequest("; ".join(blind))
             return {}, {}
-        model = Model(spec, arrays, self.layout, self.models.get(spec.base))
+        try:
+            model = Model(spec, arrays, self.layout, self.models.get(spec.base))
+        except BadRequest:  # which all ranks have found out together
+            if self.rank == 0:
+                raise
+            return {}, {}
         self.models[name] = model
         return {}, model.describe()
 

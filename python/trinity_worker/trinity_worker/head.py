@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from . import compiled
+from .logits import PLAIN, Finish
 from .tensor import Vocabulary
 
 FORWARD_KL, REVERSE_KL, JSD = "forward_kl", "reverse_kl", "jsd"
@@ -26,6 +27,7 @@ class Teacher:
     rows: torch.Tensor  # the same on the device
     states: torch.Tensor  # [R, width]
     weight: torch.Tensor  # [vocabulary of the teacher, width]
+    finish: Finish = PLAIN
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Want:
     beta: float = 0.0  # of JSD: the weight of the teacher in the mixture
     teachers: list[Teacher] = field(default_factory=list)
     compiled: bool = False  # what follows the product is one compiled function
+    finish: Finish = PLAIN  # all streams are of the logits after it
 
 
 @dataclass
@@ -50,11 +53,11 @@ class Adapter:
     up: torch.Tensor | None
 
 
-def _student(h: torch.Tensor, w: torch.Tensor, adapter: Adapter, a: int, b: int) -> torch.Tensor:
+def _student(h: torch.Tensor, w: torch.Tensor, adapter: Adapter, want: Want, a: int, b: int) -> torch.Tensor:
     logits = h[a:b] @ w.T
     if adapter.states is not None and adapter.up is not None:
         logits = logits + adapter.states[a:b] @ adapter.up.T
-    return logits
+    return want.finish(logits)
 
 
 def _teacher(want: Want, a: int, b: int, v: Vocabulary, like: torch.Tensor) -> torch.Tensor:
@@ -63,7 +66,8 @@ def _teacher(want: Want, a: int, b: int, v: Vocabulary, like: torch.Tensor) -> t
     for t in want.teachers:
         lo, hi = np.searchsorted(t.places, (a, b))
         if lo < hi:
-            logits[t.rows[lo:hi] - a] = (t.states[lo:hi] @ t.weight[v.first : v.first + v.size].T).float()
+            product = t.states[lo:hi] @ t.weight[v.first : v.first + v.size].T
+            logits[t.rows[lo:hi] - a] = t.finish(product).float()
     return v.log_softmax(logits.mul_(want.inverse_temperature[a:b, None]))
 
 
@@ -184,7 +188,7 @@ class Head(torch.autograd.Function):
         wanted = want.entropy, want.discriminator, bool(want.divergence)
         for a in range(0, rows, want.chunk):
             b = min(a + want.chunk, rows)
-            got = function(_student(h, w, adapter, a, b), want.inverse_temperature[a:b], ids[a:b], v, wanted)
+            got = function(_student(h, w, adapter, want, a, b), want.inverse_temperature[a:b], ids[a:b], v, wanted)
             logprob[a:b], logp = got[0], got[3]
             for stream, part in ((entropy, got[1]), (discriminator, got[2])):
                 if part is not None:
@@ -222,9 +226,13 @@ class Head(torch.autograd.Function):
             b = min(a + want.chunk, h.shape[0])
             inverse, by_entropy = want.inverse_temperature[a:b], None if d_entropy is None else d_entropy[a:b]
             more = partial(_diverge_more, want, v, d_divergence, a, b, h) if d_divergence is not None else None
-            logits = _student(h, w, adapter, a, b)
+            logits = _student(h, w, adapter, want, a, b)
+            slope = want.finish.back(logits)
             dz = function(logits, inverse, ids[a:b], v, d_logprob[a:b], by_entropy, entropy[a:b], more)
             del logits
+            if slope is not None:
+                dz = dz.mul_(slope).to(h.dtype)
+                del slope
             if dh is not None:
                 dh[a:b] = v.total((dz @ w).float())
             if dw is not None:

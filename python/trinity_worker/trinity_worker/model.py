@@ -90,7 +90,8 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         count = sum(p.numel() for p in self.network.parameters())
-        return {"parameters": count, "trained": sum(p.numel() for p in self.trained.values())}
+        trained = sum(p.numel() for p in self.trained.values())
+        return {"parameters": count, "trained": trained, "shares": self.network.shares}
 
     # ---- streams and gradients
 
@@ -101,7 +102,9 @@ class Model:
         load-balancing loss, a held graph comes with its sum over the ranks, times the tokens of the step."""
         batch, hold = Batch(arrays), bool(meta.get("hold"))
         self.held = None
-        pack, places = batch.pack(self.row, self.device), batch.places(self.row)
+        used = [self.network, *(teachers[n].network for n in meta.get("teachers", ()))]
+        pack = batch.pack(self.row, self.device, all(n.shares for n in used))
+        places = batch.places(self.row)
         want = self._want(batch, places, pack, meta, teachers)
         if hold:
             outputs = self.network.run(pack, want, hold=True)
@@ -129,6 +132,7 @@ class Model:
         (inverse,) = upload([(1 / temperature).astype(np.float32)], self.device)
         streams, compiled = meta["streams"], self.network.compiled
         want = Want(inverse, self.spec.chunk, "entropy" in streams, "discriminator" in streams, compiled=compiled)
+        want.finish = self.network.finish
         if "divergence" not in streams:
             return want
         want.divergence, want.beta = meta["divergence"], float(meta.get("beta", 0))
@@ -139,7 +143,8 @@ class Model:
             (rows,) = upload([places_of], self.device)
             model = teachers[name]
             (states,) = model.network.score(pack, None)
-            want.teachers.append(Teacher(places_of, rows, states[rows], model.network.head_weight()))
+            weight, finish = model.network.head_weight(), model.network.finish
+            want.teachers.append(Teacher(places_of, rows, states[rows], weight, finish))
         return want
 
     def _collect(self, batch: Batch, names: list[str], mine: torch.Tensor) -> Arrays:

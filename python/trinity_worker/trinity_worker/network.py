@@ -24,13 +24,15 @@ from transformers import (
     PreTrainedModel,
 )
 
-from . import attention, compiled
+from . import attention, compiled, proof
+from .apart import Apart
 from .batch import Pack
 from .copies import Copies
 from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
-from .tensor import Vocabulary, divide
+from .logits import PLAIN, Finish
+from .tensor import Vocabulary, divide, misfit
 from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -38,8 +40,6 @@ VALUE, SCORE = "value", "score"
 ADAPTER = "default"  # PEFT's name of the only adapter
 # What reads one number from a state: at each token, or as a reward model of whole sequences.
 HEADS = {VALUE: AutoModelForTokenClassification, SCORE: AutoModelForSequenceClassification}
-# What some models do to their logits after the vocabulary projection, which this head would leave out.
-LOGIT_EXTRAS = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
 # Rotary embeddings that depend on the length of the sequence, which a packed row does not have.
 LENGTH_ROPES = ("dynamic", "longrope")
 
@@ -66,20 +66,24 @@ class Spec:
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
 
 
-def check_config(path: str) -> int:
-    """Returns the size of the vocabulary. It refuses models that this head would compute wrongly."""
+def check_config(path: str, head: str) -> int:
+    """Returns the size of the vocabulary. It refuses models that would not load, or that rows cannot hold."""
     try:
         config = AutoConfig.from_pretrained(path)
     except Exception as e:  # transformers has errors of its own
         raise BadRequest(f"model {path}: {e}") from e
-    extras = [k for k in LOGIT_EXTRAS if getattr(config, k, None) not in (None, 1, 1.0)]
-    if extras:
-        raise BadRequest(
-            f"model {path} changes its logits after the head ({', '.join(extras)}), which is not supported"
-        )
     rope = getattr(config, "rope_parameters", None) or {}
-    if rope.get("rope_type") in LENGTH_ROPES:
-        raise BadRequest(f"model {path} has the rope type {rope['rope_type']!r}, which depends on a sequence's length")
+    for one in (rope, *(r for r in rope.values() if isinstance(r, dict))):  # or one for each type of layer
+        if one.get("rope_type") in LENGTH_ROPES:
+            raise BadRequest(
+                f"model {path} has the rope type {one['rope_type']!r}, which depends on a sequence's length"
+            )
+    known: Any = HEADS[head]._model_mapping if head else ()
+    if head and type(config) not in known:
+        raise BadRequest(
+            f"model {path} ({config.model_type}): transformers has no {HEADS[head].__name__} of this family: "
+            "take a critic or a reward model of another family"
+        )
     vocabulary = getattr(config, "vocab_size", None)
     if not isinstance(vocabulary, int):
         raise BadRequest(f"model {path} ({config.model_type}) has no vocab_size in its configuration")
@@ -130,7 +134,16 @@ class Network(nn.Module):
             else:
                 self.lm = AutoModelForCausalLM.from_pretrained(path, **kwargs)
         if self.projection.bias is not None and not spec.head:
-            raise ValueError(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
+            raise BadRequest(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
+        self.lm.eval()  # no dropout
+        if spec.tensor > 1 and (why := misfit(self.decoder)):
+            raise BadRequest(
+                f"model {spec.path} ({self.inner.config.model_type}): {why}, so neighbours cannot divide it"
+            )
+        self.finish = PLAIN if spec.head else Finish.of(self.inner.config)
+        self.apart = Apart(self.lm)
+        if base is None:
+            proof.require(self, layout)
         self.lm.requires_grad_(spec.train and not spec.lora)
         if spec.lora:
             from peft import PeftModel
@@ -138,7 +151,7 @@ class Network(nn.Module):
             self.lm = PeftModel.from_pretrained(
                 self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False
             )
-        self.lm.eval()  # no dropout
+        self.lm.eval()
         self.loads: torch.Tensor | None = None  # [layers, experts] tokens that experts got since the last step
         self._recompute()
         if spec.tensor > 1:
@@ -184,13 +197,15 @@ class Network(nn.Module):
     @property
     def routed(self) -> bool:
         """Whether the model has experts."""
-        return hasattr(self.inner.config, "output_router_logits")
+        config = self.inner.config
+        experts = any(getattr(config, key, None) for key in ("num_experts", "num_local_experts"))
+        return experts and hasattr(config, "output_router_logits")
 
     @property
     def aux_loss(self) -> float:
         """The coefficient of the load-balancing loss in the training loss; 0 without one."""
         config = self.inner.config
-        wanted = self.spec.train and getattr(config, "output_router_logits", False)
+        wanted = self.spec.train and self.routed and config.output_router_logits
         return float(getattr(config, "router_aux_loss_coef", 0.0)) if wanted else 0.0
 
     def _set_score(self, arrays: Arrays) -> None:
@@ -238,6 +253,7 @@ class Network(nn.Module):
         """Returns the streams of the head, in its order: [M], of log-probabilities [M, K]; or only the hidden states [M, D] if
         want is None. To hold the graph of a model with a load-balancing loss, that of the row follows, times the tokens of the step."""
         off = nullcontext() if adapter or not self.spec.lora else self.lm.disable_adapter()
+        self.apart.lengths = pack.lengths  # the backward pass may compute layers again
         with off:
             out = self.decoder(
                 input_ids=pack.ids,
@@ -264,6 +280,15 @@ class Network(nn.Module):
         h = h.to(v.weight.dtype)
         low, up = self._head_adapter(h) if adapter else (None, None)
         return (*Head.apply(h, v.weight, pack.targets, want, v, low, up), *routers)
+
+    @property
+    def shares(self) -> bool:
+        """Whether sequences may share the rows of their stems. A module with state must see each sequence whole."""
+        return not self.apart.modules
+
+    def finished(self, h: torch.Tensor) -> torch.Tensor:
+        """Returns the final logits [M, V] of hidden states, or the states themselves if there is no vocabulary head."""
+        return h.float() if self.spec.head else self.finish(h @ self.projection.weight.T).float()
 
     @property
     def adapted(self) -> bool:

@@ -16,8 +16,24 @@ LAYER: dict[str, Any] = {
     "self_attn.o_proj": RowwiseParallel(),
     "mlp.gate_proj": ColwiseParallel(), "mlp.up_proj": ColwiseParallel(), "mlp.down_proj": RowwiseParallel(),
 }  # fmt: skip
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 # Norms of single heads: each rank has the gradient of its heads alone.
 OF_HEADS = (".q_norm.", ".k_norm.")
+
+
+def misfit(decoder: Any) -> str:
+    """Returns why neighbours cannot divide a model, which is not of Llama's form; else nothing."""
+    for i, layer in enumerate(decoder.layers):
+        attention: Any = getattr(layer, "self_attn", None)
+        if not all(isinstance(getattr(attention, name, None), nn.Linear) for name in PROJECTIONS):
+            return f"layer {i} has no attention with {', '.join(PROJECTIONS)}"
+        if own := [name for name, _ in attention.named_parameters(recurse=False)]:
+            return f"the attention of layer {i} has {', '.join(own)} for all heads"
+        for name in ("q_norm", "k_norm"):
+            weight = getattr(getattr(attention, name, None), "weight", None)
+            if weight is not None and weight.numel() != attention.head_dim:
+                return f"{name} of layer {i} is over all heads"
+    return ""
 
 
 def divide(decoder: Any, head: nn.Linear | None, mesh: DeviceMesh) -> None:

@@ -26,11 +26,12 @@ class Branch:
 class Tree:
     """Packs sequences into one row. The rows of a branch are neighbours, and what continues a row follows it directly."""
 
-    def __init__(self, sequences: list[np.ndarray]) -> None:
+    def __init__(self, sequences: list[np.ndarray], share: bool = True) -> None:
+        """share says whether a stem has its rows once. Without it all sequences have their own, in the given order."""
         self.paths: list[np.ndarray] = [np.zeros(0, np.int64)] * len(sequences)  # of each sequence, in the given order
         self.branches: list[Branch] = []
         self.size = 0  # rows
-        for family in _families(sequences):
+        for family in _families(sequences) if share else [[i] for i in range(len(sequences))]:
             self._add(sequences, family)
         self.shared = self.size < sum(len(s) for s in sequences)
 

@@ -1,0 +1,48 @@
+"""A copy of the first layers of a network, in float32."""
+
+import copy
+import gc
+from typing import Any
+
+import torch
+from torch import nn
+
+from .apart import Apart
+
+
+def in_float32(network: Any) -> Any:
+    """Returns a copy in float32 with the first layers, up to those in which each kind of layer is there. Layers keep their
+    numbers, by which models choose masks and positions."""
+    layers, kinds, count = network.decoder.layers, set(), 0
+    for i, layer in enumerate(layers):
+        if (kind := _kind(layer)) not in kinds:
+            kinds.add(kind)
+            count = i + 1
+    network.decoder.layers = layers[:count]
+    try:
+        small = copy.deepcopy(network)
+    finally:
+        network.decoder.layers = layers
+    for module in small.modules():
+        module.__dict__.pop("forward", None)  # which would compute with the modules of the original
+    small.apart = Apart(small.lm)
+    return small.float()
+
+
+def free(device: torch.device) -> None:
+    """Gives back the memory of copies that nobody has any more: their modules refer to one another in cycles."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _kind(layer: nn.Module) -> tuple[Any, ...]:
+    """Returns what tells a layer from those of other kinds: its modules, and their switches and names."""
+    return tuple(
+        (name, type(module), *sorted((k, v) for k, v in vars(module).items() if _is_switch(k, v)))
+        for name, module in layer.named_modules()
+    )
+
+
+def _is_switch(name: str, value: Any) -> bool:
+    return not name.startswith("_") and (value is None or isinstance(value, bool | str))
