@@ -3,6 +3,7 @@ package renderer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,9 @@ import (
 // messageValue returns the mapping that templates see: the keys of the message's JSON form, and as in
 // transformers the reasoning also under its older name "thinking".
 func (r *Renderer) messageValue(m trinity.Message) (*jinja.Map, error) {
+	if m.Parts != nil {
+		return nil, errors.New("it has an image, and no engine samples from images")
+	}
 	v := &jinja.Map{}
 	set := func(key, text string) { v.Set(key, strings.ToValidUTF8(text, "\uFFFD")) }
 	reasons := m.Reasoning != "" && !r.forms.thinkingPart
