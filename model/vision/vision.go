@@ -8,11 +8,11 @@ package vision
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"image/png"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/blobs"
 )
 
 // Processor prepares images for one model. [Open] makes it from the model's files.
@@ -32,7 +32,7 @@ type Processor struct {
 // Image is a canonical image.
 type Image struct {
 	PNG    []byte
-	Digest string // of PNG: sha256:HEX
+	Digest string // of PNG, by which a run keeps it
 	Grid   [3]int // frames, which are 1, and rows and columns of patches
 	Tokens int    // places in the prompt that the model fills with the image's features
 	Text   string // takes the place of Processor.Placeholder
@@ -61,9 +61,8 @@ func (p *Processor) Canonical(file []byte) (*Image, error) {
 	if err := png.Encode(&out, resize(img, width, height, p.filter)); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(out.Bytes())
 	rows, columns := height/p.patch, width/p.patch
 	tokens := p.tokens(rows, columns)
-	return &Image{PNG: out.Bytes(), Digest: "sha256:" + hex.EncodeToString(sum[:]), Grid: [3]int{1, rows, columns}, Tokens: tokens,
+	return &Image{PNG: out.Bytes(), Digest: blobs.Digest(out.Bytes()), Grid: [3]int{1, rows, columns}, Tokens: tokens,
 		Text: p.before + strings.Repeat(p.token, tokens) + p.after}, nil
 }
