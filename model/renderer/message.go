@@ -3,7 +3,6 @@ package renderer
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,9 +15,6 @@ import (
 // messageValue returns the mapping that templates see: the keys of the message's JSON form, and as in
 // transformers the reasoning also under its older name "thinking".
 func (r *Renderer) messageValue(m trinity.Message) (*jinja.Map, error) {
-	if m.Parts != nil {
-		return nil, errors.New("it has an image, and no engine samples from images")
-	}
 	v := &jinja.Map{}
 	set := func(key, text string) { v.Set(key, strings.ToValidUTF8(text, "\uFFFD")) }
 	reasons := m.Reasoning != "" && !r.forms.thinkingPart
@@ -103,7 +99,11 @@ func (f *forms) content(m trinity.Message) (v jinja.Value, ok bool, err error) {
 			return nil, false, err
 		}
 		for _, p := range parts.(*jinja.List).Items {
-			if kind, _ := p.(*jinja.Map).Get("type"); kind != "thinking" {
+			switch kind, _ := p.(*jinja.Map).Get("type"); kind {
+			case "thinking":
+			case "image":
+				list.Items = append(list.Items, p.(*jinja.Map).Without("image"))
+			default:
 				list.Items = append(list.Items, p)
 			}
 		}

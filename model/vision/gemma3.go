@@ -27,9 +27,10 @@ func openGemma3(s *settings) (*Processor, error) {
 	if err := s.agree("image_seq_length", tokens); err != nil {
 		return nil, err
 	}
+	const begin, token, end = "<start_of_image>", "<image_soft_token>", "<end_of_image>"
 	return &Processor{
-		Placeholder: "<start_of_image>", filter: filters[2], patch: patch,
-		before: "\n\n<start_of_image>", token: "<image_soft_token>", after: "<end_of_image>\n\n",
+		Placeholder: begin, Special: []string{begin, token, end}, filter: filters[2], patch: patch,
+		before: "\n\n" + begin, token: token, after: end + "\n\n",
 		fit:    func(int, int) (int, int, error) { return width, height, nil },
 		tokens: func(int, int) int { return tokens },
 	}, nil

@@ -31,9 +31,10 @@ func openIdefics3(s *settings) (*Processor, error) {
 	if err := s.agree("image_seq_len", tokens); err != nil {
 		return nil, err
 	}
-	const around = "<fake_token_around_image>"
+	const token, around, whole = "<image>", "<fake_token_around_image>", "<global-img>"
 	return &Processor{
-		Placeholder: "<image>", before: around + "<global-img>", token: "<image>", after: around, filter: filters[1], patch: patch,
+		Placeholder: token, Special: []string{token, around, whole}, filter: filters[1], patch: patch,
+		before: around + whole, token: token, after: around,
 		fit:    func(int, int) (int, int, error) { return side, side, nil },
 		tokens: func(int, int) int { return tokens },
 	}, nil

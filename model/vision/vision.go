@@ -20,6 +20,8 @@ type Processor struct {
 	// Placeholder is the text that the chat template writes for an image. The text of the image takes
 	// its place before the chat is tokenized.
 	Placeholder string
+	// Special are the texts of the tokens that only images have. In a message they stay text.
+	Special []string
 
 	filter filter
 	fit    func(width, height int) (w, h int, err error) // the size that the model's own processor gives
