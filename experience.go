@@ -2,6 +2,7 @@ package trinity
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -66,8 +67,18 @@ type Experience struct {
 	Response       string             `json:"response,omitempty"` // text that was scored
 	Truth          string             `json:"truth,omitempty"`    // the task's reference answer, shown to people; a long one is cut
 
+	Images []Image `json:"images,omitempty"` // that the model sees, in the order of their tokens
+
 	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred answer of a pair
 	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that a sample strategy mixed in, not a rollout
+}
+
+// Image is a canonical image in the tokens of an experience: Tokens[At:At+Len] are its placeholder.
+type Image struct {
+	Digest string `json:"digest"` // sha256:HEX, of the file that the run has kept
+	At     int    `json:"at"`
+	Len    int    `json:"len"`
+	Grid   [3]int `json:"grid"` // frames, rows and columns of patches
 }
 
 // MarginInfo is the key of Experience.Info by how much a chosen answer is better than the rejected
@@ -115,8 +126,9 @@ func (e *Experience) LogprobsBefore() []float32 {
 	return e.Logprobs
 }
 
-// Check returns an error if a per-token slice has another length than Tokens, or if the mask has
-// the first token, which has no predecessor and so no probability.
+// Check returns an error if a per-token slice has another length than Tokens, if the mask has the
+// first token, which has no predecessor and so no probability, or if the images have no place of
+// their own among the tokens that nobody learns.
 func (e *Experience) Check() error {
 	n := len(e.Tokens)
 	if n == 0 {
@@ -141,6 +153,25 @@ func (e *Experience) Check() error {
 		if s.v != nil && len(s.v) != n {
 			return fmt.Errorf("experience %s: %s has length %d, want %d (one per token)", e.ID, s.name, len(s.v), n)
 		}
+	}
+	return e.checkImages()
+}
+
+func (e *Experience) checkImages() error {
+	end := 0 // of the image before
+	for i, image := range e.Images {
+		switch n := len(e.Tokens); {
+		case !isDigest(image.Digest):
+			return fmt.Errorf("experience %s: images[%d] has the digest %q, want sha256: and 64 hexadecimal digits", e.ID, i, image.Digest)
+		case image.At < end || image.Len < 1 || image.At > n || image.Len > n-image.At:
+			return fmt.Errorf("experience %s: images[%d] is %d tokens at %d, want a place in %d to %d", e.ID, i, image.Len, image.At, end, n)
+		case slices.Contains(e.Mask[image.At:image.At+image.Len], true):
+			return fmt.Errorf("experience %s: images[%d], %d tokens at %d, has a token in the mask, but nobody samples an image",
+				e.ID, i, image.Len, image.At)
+		case min(image.Grid[0], image.Grid[1], image.Grid[2]) < 1:
+			return fmt.Errorf("experience %s: images[%d] has a grid of %v patches", e.ID, i, image.Grid)
+		}
+		end = image.At + image.Len
 	}
 	return nil
 }

@@ -1,6 +1,11 @@
 package trinity
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Message is one turn of a chat, in the form that OpenAI-compatible APIs and chat templates use.
 type Message struct {
@@ -10,10 +15,43 @@ type Message struct {
 	ToolCalls  json.RawMessage `json:"tool_calls,omitempty"`
 	ToolCallID string          `json:"tool_call_id,omitempty"`
 	Name       string          `json:"name,omitempty"`
+	// Parts are the texts and images of a content with images, in order; nil for a text alone. Content is
+	// the texts, joined. [Message.ContentParts] also has what was put around Content since. It is read
+	// only, because copies share it.
+	Parts []Part `json:"-"`
 	// Extra has the other keys of a message that was read, such as weight and tool_plan, unless they are
 	// null. Under "content" it has a content that is no text: null, the list of parts whose texts Content
 	// joins, or nothing for a message without the key. It is read only, because copies share it.
 	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// Part is a part of a message: a text or an image.
+type Part struct {
+	Text  string
+	Image string // digest of a canonical image, sha256:HEX; "" for a text
+}
+
+// ContentParts returns Parts, with the text that was put before or behind Content since. A message
+// without images has one text. The error is about a message with images whose text was replaced, so
+// that nobody knows where the images belong.
+func (m Message) ContentParts() ([]Part, error) {
+	if m.Parts == nil {
+		return []Part{{Text: m.Content}}, nil
+	}
+	var text strings.Builder
+	for _, p := range m.Parts {
+		text.WriteString(p.Text)
+	}
+	if more, ok := strings.CutPrefix(m.Content, text.String()); ok {
+		if more == "" {
+			return m.Parts, nil
+		}
+		return append(slices.Clone(m.Parts), Part{Text: more}), nil
+	}
+	if more, ok := strings.CutSuffix(m.Content, text.String()); ok {
+		return append([]Part{{Text: more}}, m.Parts...), nil
+	}
+	return nil, fmt.Errorf("the text of a message of the %s with images was replaced: put text before or behind it only", m.Role)
 }
 
 // ToolCall is a call of a tool that the policy wrote.

@@ -78,9 +78,54 @@ func TestMessageKeepsItsForm(t *testing.T) {
 	}
 }
 
+// A message with images has its parts in the file, also with text that a workflow has put around its own.
+func TestMessageWithImages(t *testing.T) {
+	image := "sha256:" + strings.Repeat("0a", 32)
+	const text = `{"type":"text","text":"a < b"}`
+	written := `{"role":"user","content":[{"image":"` + image + `","type":"image"},{"text":"a < b","type":"text"},{"image":"` + image +
+		`","type":"image"}]}`
+	var m Message
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(written, `{"text":"a < b","type":"text"}`, text)), &m); err != nil {
+		t.Fatal(err)
+	}
+	want := Message{Role: "user", Content: "a < b", Parts: []Part{{Image: image}, {Text: "a < b"}, {Image: image}}}
+	if !reflect.DeepEqual(m, want) {
+		t.Errorf("got %+v, want %+v", m, want)
+	}
+	if out, err := marshalPlain(m); err != nil || string(out) != written {
+		t.Errorf("written as %s, %v, want %s", out, err, written)
+	}
+	for content, want := range map[string][]Part{
+		"a < b":    m.Parts,
+		"a < b\nc": {{Image: image}, {Text: "a < b"}, {Image: image}, {Text: "\nc"}},
+		"c a < b":  {{Text: "c "}, {Image: image}, {Text: "a < b"}, {Image: image}},
+	} {
+		m.Content = content
+		var again Message
+		out, err := json.Marshal(m)
+		if err == nil {
+			err = json.Unmarshal(out, &again)
+		}
+		if err != nil || !reflect.DeepEqual(again.Parts, want) || again.Content != content {
+			t.Errorf("%q: got %+v, %v, want %+v", content, again, err, want)
+		}
+	}
+	m.Content = "other"
+	if out, err := json.Marshal(m); err == nil || !strings.Contains(err.Error(), "was replaced") {
+		t.Errorf("written as %s, %v, want an error", out, err)
+	}
+	for _, other := range []string{"", "sha256:" + strings.Repeat("0A", 32), "sha256:00", "../../etc/passwd"} {
+		text := `{"role":"user","content":[{"type":"image","image":"` + other + `"}]}`
+		if err := json.Unmarshal([]byte(text), &m); err == nil || !strings.Contains(err.Error(), `a part of type "image"`) {
+			t.Errorf("%s: %v, want an error", text, err)
+		}
+	}
+}
+
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"text":"y"}],"weight":0,"reasoning":"hm"}`))
 	f.Add([]byte(`{"role":"assistant","content":null,"tool_calls":[{"id":1}],"tool_plan":{"a":[1e400]},"name":"n"}`))
+	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","image":"sha256:` + strings.Repeat("0", 64) + `"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m, again Message
 		if json.Unmarshal(data, &m) != nil {
@@ -91,7 +136,7 @@ func FuzzMessage(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(text, &again); err != nil || again.Content != m.Content || again.Reasoning != m.Reasoning ||
-			len(again.Extra) != len(m.Extra) {
+			len(again.Extra) != len(m.Extra) || !reflect.DeepEqual(again.Parts, m.Parts) {
 			t.Errorf("%q: %+v is read again from %s as %+v, %v", data, m, text, again, err)
 		}
 	})

@@ -18,8 +18,8 @@ var reasoningKeys = []string{"reasoning_content", "reasoning", "thinking"}
 const contentKey = "content"
 
 // UnmarshalJSON reads a message with all its keys. Its content is a text, null, or a list of parts of
-// type text or thinking. Parts of another type, a message without a role, and several names of the
-// reasoning with different texts are errors.
+// type text or thinking, or of type image as MarshalJSON writes it. Parts of another type, a message
+// without a role, and several names of the reasoning with different texts are errors.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -74,7 +74,11 @@ func (m *Message) readContent(fields map[string]json.RawMessage) error {
 		fields[contentKey] = nil
 		return nil
 	case raw[0] == '[':
-		return m.readParts(raw)
+		err := m.readParts(raw)
+		if m.Parts != nil {
+			delete(fields, contentKey)
+		}
+		return err
 	case isNull(raw):
 		return nil
 	}
@@ -85,12 +89,14 @@ func (m *Message) readContent(fields map[string]json.RawMessage) error {
 func (m *Message) readParts(raw json.RawMessage) error {
 	var parts []struct {
 		Type, Text *string
+		Image      string
 		Thinking   json.RawMessage
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return errors.New(`a part of the content is no object with the keys "type" and "text"`)
 	}
 	var text, thinking strings.Builder
+	var all []Part
 	for _, p := range parts {
 		switch kind := p.Type; {
 		case kind != nil && *kind == "thinking":
@@ -99,16 +105,39 @@ func (m *Message) readParts(raw json.RawMessage) error {
 				return err
 			}
 			thinking.WriteString(thought)
+		case kind != nil && *kind == "image" && isDigest(p.Image):
+			all = append(all, Part{Image: p.Image})
 		case kind != nil && *kind != "text":
 			return fmt.Errorf("a message has a part of type %q: want text", *kind)
 		case p.Text == nil:
 			return fmt.Errorf(`a part of the content has no "text"`)
 		default:
 			text.WriteString(*p.Text)
+			all = append(all, Part{Text: *p.Text})
 		}
 	}
 	m.Content, m.Reasoning = text.String(), thinking.String()
+	if slices.ContainsFunc(all, func(p Part) bool { return p.Image != "" }) {
+		m.Parts = all
+	}
 	return nil
+}
+
+// isDigest reports whether a text is a digest of a canonical image.
+func isDigest(text string) bool {
+	sum, ok := strings.CutPrefix(text, "sha256:")
+	return ok && len(sum) == 64 && strings.Trim(sum, "0123456789abcdef") == ""
+}
+
+// partsJSON returns the entries of a content in JSON.
+func partsJSON(parts []Part) []map[string]string {
+	entries := make([]map[string]string, len(parts))
+	for i, p := range parts {
+		if entries[i] = map[string]string{"type": "text", "text": p.Text}; p.Image != "" {
+			entries[i] = map[string]string{"type": "image", "image": p.Image}
+		}
+	}
+	return entries
 }
 
 // textOfThinking reads the thinking of a part: a text, or Mistral's list of parts of type text.
@@ -147,8 +176,16 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	}{Role: m.Role, plain: plain(m)}
 	content, hasForm := m.Extra[contentKey]
 	if !hasForm {
+		var form any = m.Content
 		var err error
-		if content, err = marshalPlain(m.Content); err != nil {
+		if m.Parts != nil {
+			parts, err := m.ContentParts()
+			if err != nil {
+				return nil, err
+			}
+			form = partsJSON(parts)
+		}
+		if content, err = marshalPlain(form); err != nil {
 			return nil, err
 		}
 	}

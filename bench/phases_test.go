@@ -15,7 +15,8 @@ func TestParseSettings(t *testing.T) {
 	for _, c := range []struct{ text, first, second, want string }{
 		{"kernels=avx512,avx2", "avx512", "avx2", ""}, {"cores=1,1", "1", "1", ""},
 		{"dtype=f32,int8", "f32", "int8", ""}, {"commit=HEAD~1", here, "HEAD~1", ""},
-		{"cores=1,many", "", "", "want numbers of cores"}, {"cores=1,9999", "", "", "want numbers of cores"}, {"dtype=f32,int3", "", "", "want dtypes of bf16 f32 int8"},
+		{"cores=1,many", "", "", "want numbers of cores"}, {"cores=1,9999", "", "", "want numbers of cores"},
+		{"dtype=f32,int3", "", "", "want dtypes of bf16 f32 int8"},
 		{"kernels=avx2", "", "", "want two values"}, {"commit=", "", "", "want two values"}, {"tiles=1,2", "", "", "want kernels=A,B"},
 	} {
 		pair, err := parseSettings(c.text)

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/trinity-go/trinity"
 )
@@ -85,4 +86,13 @@ type StateReader interface {
 	// WriteModel writes to out what SaveModel wrote when the state in dir was saved. Of spec it reads
 	// ModelPath, of which it needs the config alone, LoRA.BaseModelName, and whether Head is ValueHead.
 	WriteModel(spec TrainerSpec, dir, out string) error
+}
+
+// CheckText is [trinity.Experience.Check] for an engine that computes text alone. An experience with
+// images is an error, because the engine would take their placeholders for text.
+func CheckText(e *trinity.Experience) error {
+	if len(e.Images) > 0 {
+		return fmt.Errorf("experience %s has %d images, and this engine computes text alone: leave it out", e.ID, len(e.Images))
+	}
+	return e.Check()
 }

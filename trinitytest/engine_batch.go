@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -169,6 +170,8 @@ func engineBadBatch(t *testing.T, open func(*testing.T) Trained) {
 		"a token outside any vocabulary": {Tokens: []int32{1, math.MaxInt32}, Mask: []bool{false, true}},
 		"a negative token":               {Tokens: []int32{-1, 1}, Mask: []bool{false, true}},
 		"a mask of another length":       {Tokens: []int32{1, 2}, Mask: []bool{false}},
+		"an image that is nowhere": {Tokens: []int32{1, 1, 2}, Mask: []bool{false, false, true},
+			Images: []trinity.Image{{Digest: "sha256:" + strings.Repeat("0", 64), At: 1, Len: 1, Grid: [3]int{1, 1, 1}}}},
 	} {
 		xs := []*trinity.Experience{x}
 		if _, err := e.Engine.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, e.loss(1)); err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/model"
 )
@@ -27,7 +28,7 @@ func (s *passes) check(batch []*trinity.Experience, want trinity.Streams) error 
 		return err
 	}
 	for _, x := range batch {
-		if err := x.Check(); err != nil {
+		if err := engine.CheckText(x); err != nil {
 			return fmt.Errorf("cpu: %w", err)
 		}
 		if most := s.cfg.RopeScaling.Reach(); len(x.Tokens)-1 > most {

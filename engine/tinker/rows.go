@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/wire/tinker"
 )
 
@@ -122,7 +123,7 @@ func statsOf(exps []*trinity.Experience, rows []row, logprobs [][]float32) ([]tr
 // check refuses batches that a service cannot compute.
 func check(exps []*trinity.Experience, vocab int) error {
 	for _, x := range exps {
-		if err := x.Check(); err != nil {
+		if err := engine.CheckText(x); err != nil {
 			return fmt.Errorf("tinker: %w", err)
 		}
 		if x.Temperature != 0 && x.Temperature != 1 {

@@ -212,7 +212,7 @@ func (e *workerModel) streams(want trinity.Streams) ([]string, error) {
 // check refuses batches that cannot be computed.
 func (e *workerModel) check(xs []*trinity.Experience) error {
 	for _, x := range xs {
-		if err := x.Check(); err != nil {
+		if err := engine.CheckText(x); err != nil {
 			return fmt.Errorf("torch: %w", err)
 		}
 		for _, tokens := range [][]int32{x.Tokens, x.Targets} {

@@ -94,14 +94,15 @@ func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint stri
 		key  string
 		set  bool
 		what string
+		hint string
 	}{
-		{"image_key", f.ImageKey != "", "image input"},
-		{"video_key", f.VideoKey != "", "video input"},
-		{"chat_template", f.ChatTemplate != "", "a chat template for the data"},
-		{"enable_thinking", f.EnableThinking != nil, "a thinking flag for the data"},
+		{"image_key", f.ImageKey != "", "image input, because no engine samples from images", ""},
+		{"video_key", f.VideoKey != "", "video input", "leave it out: a model reads single frames, which are images"},
+		{"chat_template", f.ChatTemplate != "", "a chat template for the data", ""},
+		{"enable_thinking", f.EnableThinking != nil, "a thinking flag for the data", ""},
 	} {
 		if k.set {
-			refuse(owner+".format."+k.key, k.what, "")
+			refuse(owner+".format."+k.key, k.what, k.hint)
 		}
 	}
 }

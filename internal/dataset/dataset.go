@@ -73,7 +73,8 @@ type Dataset struct {
 type shard interface {
 	len() int
 	row(i int) ([]byte, error)
-	where(i int) string // file and line, for errors
+	where(i int) string  // file and line, for errors
+	folder(i int) string // that paths in the row begin in; "" if it is in no file
 }
 
 // maxRow bounds a row, in bytes of JSON.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // lines is a JSON Lines file. Its rows stay on the disk.
@@ -68,6 +69,8 @@ func (l *lines) where(i int) string {
 	number, _, _ := l.find(i) // after an error, the last line that could be read
 	return place(l.path, "line", number)
 }
+
+func (l *lines) folder(int) string { return filepath.Dir(l.path) }
 
 // find returns row i and its line number, by counting the lines of its block.
 func (l *lines) find(i int) (number int, data []byte, err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // heldBytes is how many bytes of decoded rows of one file stay in memory. The rows of a larger
@@ -21,6 +22,7 @@ const maxExpansion = 10_000
 // vanishes with the process.
 type spool struct {
 	path string
+	in   string // the folder of the file; "" for a table of a database
 	unit string // what rows are counted in: "line", or "row" for formats without lines
 	opts Options
 
@@ -38,7 +40,7 @@ type spool struct {
 func spooled(in *input, unit string, fill func(*spool) error) (shard, error) {
 	s := &spool{path: in.path, unit: unit, opts: in.opts}
 	if in.size > 0 {
-		s.most = max(maxExpansion*in.size, 16*in.opts.large())
+		s.most, s.in = max(maxExpansion*in.size, 16*in.opts.large()), filepath.Dir(in.path)
 	}
 	err := fill(s)
 	if err == nil && s.out != nil {
@@ -118,6 +120,8 @@ func (s *spool) row(i int) ([]byte, error) {
 	_, data, err := s.record(i)
 	return data, err
 }
+
+func (s *spool) folder(int) string { return s.in }
 
 func (s *spool) where(i int) string {
 	number, _, err := s.record(i)

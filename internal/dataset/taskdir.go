@@ -50,6 +50,8 @@ func (t *taskDir) len() int { return len(t.names) }
 
 func (t *taskDir) where(i int) string { return filepath.Join(t.dir, t.names[i]) }
 
+func (t *taskDir) folder(i int) string { return t.where(i) }
+
 func (t *taskDir) row(i int) ([]byte, error) {
 	path, err := filepath.Abs(t.where(i))
 	if err != nil {

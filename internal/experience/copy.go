@@ -15,6 +15,7 @@ func Copy(e *trinity.Experience, runs int) *trinity.Experience {
 	c.Tokens, c.Mask = slices.Clone(e.Tokens), slices.Clone(e.Mask)
 	c.Logprobs, c.Advantages, c.Returns = slices.Clone(e.Logprobs), slices.Clone(e.Advantages), slices.Clone(e.Returns)
 	c.RefLogprobs, c.TeacherLogprobs = slices.Clone(e.RefLogprobs), slices.Clone(e.TeacherLogprobs)
+	c.Images = slices.Clone(e.Images)
 	c.Metrics, c.Info, c.Reward.Parts = maps.Clone(e.Metrics), maps.Clone(e.Info), maps.Clone(e.Reward.Parts)
 	return &c
 }

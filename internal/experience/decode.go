@@ -93,6 +93,8 @@ func decodeField(e *trinity.Experience, tag int, r *reader) (err error) {
 		e.EnvironmentLen = r.int()
 	case tagTruth:
 		e.Truth = string(r.rest())
+	case tagImages:
+		e.Images = r.images()
 	default:
 		return errors.New("unknown: a newer version of Trinity-Go wrote it")
 	}

@@ -26,6 +26,7 @@
 //	19   flags             byte: 1 chosen, 2 is_expert
 //	20   environment_len   varint
 //	21   truth             UTF-8
+//	22   images            of each: length of the digest (varint), digest (UTF-8), at, len, three of grid (varints)
 //
 // Numbers are the byte 0 and float32 × T. If it takes at most half the space, they are the byte 1
 // and runs of equal numbers, each its length (varint) and its float32. An advantage that all tokens
@@ -63,6 +64,7 @@ const (
 	tagFlags
 	tagEnvironmentLen
 	tagTruth
+	tagImages
 )
 
 // Forms of numbers.

@@ -62,6 +62,7 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 		dst = appendCount(dst, tagEnvironmentLen, e.EnvironmentLen)
 	}
 	dst = appendText(dst, tagTruth, e.Truth)
+	dst = appendImages(dst, e.Images)
 	return append(dst, tagEnd), nil
 }
 
@@ -87,6 +88,21 @@ func appendID(dst []byte, id trinity.ExperienceID) []byte {
 	p = binary.AppendUvarint(p, uint64(id.Run))
 	p = binary.AppendUvarint(p, uint64(id.Turn))
 	return appendField(dst, tagID, append(p, id.Task...))
+}
+
+func appendImages(dst []byte, images []trinity.Image) []byte {
+	if len(images) == 0 {
+		return dst
+	}
+	var p []byte
+	for _, image := range images {
+		p = binary.AppendUvarint(p, uint64(len(image.Digest)))
+		p = append(p, image.Digest...)
+		for _, n := range []int{image.At, image.Len, image.Grid[0], image.Grid[1], image.Grid[2]} {
+			p = binary.AppendUvarint(p, uint64(n))
+		}
+	}
+	return appendField(dst, tagImages, p)
 }
 
 func appendTokens(dst []byte, tokens []int32) []byte {

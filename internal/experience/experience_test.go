@@ -1,13 +1,18 @@
 package experience
 
 import (
+	"bytes"
 	"math"
+	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 )
+
+const digest = "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 // full returns an experience with a value in every field that is kept.
 func full() *trinity.Experience {
@@ -21,6 +26,7 @@ func full() *trinity.Experience {
 		Reward:  trinity.Reward{Value: 1.5, Valid: true, Reason: "why", Parts: map[string]float64{"accuracy": 1, "format_score": 0.5}},
 		Metrics: map[string]float64{"turns": 2}, Info: map[string]any{"env_state_hash": "x", "nested": map[string]any{"a": []any{1.0, "b"}}},
 		Prompt: "max 7 3", Response: "ünï", Truth: "2", Chosen: true, IsExpert: true,
+		Images: []trinity.Image{{Digest: digest, At: 0, Len: 1, Grid: [3]int{1, 2, 2}}, {Digest: digest, At: 5, Len: 2, Grid: [3]int{1, 4, 300}}},
 	}
 }
 
@@ -57,6 +63,55 @@ func TestNoFieldIsForgotten(t *testing.T) {
 		if f := v.Type().Field(i); f.Tag.Get("json") != "-" && v.Field(i).IsZero() {
 			t.Errorf("field %s is not tried", f.Name)
 		}
+	}
+}
+
+// testdata/before_images.tgd was written by the version before images. It must be read as ever.
+func TestFilesWithoutImagesAreRead(t *testing.T) {
+	data, err := os.ReadFile("testdata/before_images.tgd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := delivery()
+	for _, g := range want.Groups {
+		for _, e := range g {
+			e.Images = nil
+		}
+	}
+	if got, err := DecodeDelivery(data); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if again, err := AppendDelivery(nil, want); err != nil || !bytes.Equal(again, data) {
+		t.Errorf("without images an experience has other bytes than before: %v", err)
+	}
+}
+
+// Images share no token, and nobody samples one.
+func TestImagesHaveTheirPlace(t *testing.T) {
+	grid := [3]int{1, 2, 2}
+	one := func(at, n int) trinity.Image { return trinity.Image{Digest: digest, At: at, Len: n, Grid: grid} }
+	for name, c := range map[string]struct {
+		images []trinity.Image
+		want   string
+	}{
+		"sampled":    {[]trinity.Image{one(2, 2)}, "in the mask"},
+		"overlap":    {[]trinity.Image{one(5, 2), one(6, 1)}, "want a place in 7 to 9"},
+		"unsorted":   {[]trinity.Image{one(5, 1), one(2, 1)}, "want a place"},
+		"no tokens":  {[]trinity.Image{one(2, 0)}, "is 0 tokens"},
+		"behind":     {[]trinity.Image{one(9, 1)}, "want a place in 0 to 9"},
+		"long":       {[]trinity.Image{one(6, math.MaxInt)}, "want a place in 0 to 9"},
+		"no digest":  {[]trinity.Image{{At: 2, Len: 1, Grid: grid}}, "has the digest"},
+		"a path":     {[]trinity.Image{{Digest: "sha256:" + strings.Repeat("../", 21) + "a", At: 2, Len: 1, Grid: grid}}, "has the digest"},
+		"no patches": {[]trinity.Image{{Digest: digest, At: 2, Len: 1}}, "a grid of [0 0 0]"},
+	} {
+		e := full()
+		e.Images = c.images
+		if err := e.Check(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), e.ID.String()) {
+			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
+		}
+	}
+	if err := full().Check(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -151,3 +151,10 @@ func (r *reader) numbers() map[string]float64 {
 	}
 	return out
 }
+
+func (r *reader) images() (images []trinity.Image) {
+	for len(r.data) > 0 && !r.failed {
+		images = append(images, trinity.Image{Digest: string(r.bytes()), At: r.int(), Len: r.int(), Grid: [3]int{r.int(), r.int(), r.int()}})
+	}
+	return images
+}

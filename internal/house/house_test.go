@@ -26,7 +26,7 @@ var layers = []struct {
 	{"ground", []string{"engine", "registry", "algorithm/tape", "internal/serve/web", "internal/wire", "internal/wait",
 		"internal/retry", "internal/process", "internal/bridge", "internal/quiet", "internal/failpoint",
 		"internal/durable", "internal/cachedir", "internal/tags", "internal/safetext", "internal/database", "internal/rundir",
-		"internal/experience", "internal/trace", "model", "internal/model",
+		"internal/experience", "internal/blobs", "internal/trace", "model", "internal/model",
 		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "internal/sandbox", "python",
 		"internal/machines", "examples", "docs", "internal/manual"}},
 	{"", []string{"internal/config", "model/renderer"}},

@@ -99,7 +99,11 @@ func (f *forms) content(m trinity.Message) (v jinja.Value, ok bool, err error) {
 			return nil, false, err
 		}
 		for _, p := range parts.(*jinja.List).Items {
-			if kind, _ := p.(*jinja.Map).Get("type"); kind != "thinking" {
+			switch kind, _ := p.(*jinja.Map).Get("type"); kind {
+			case "thinking":
+			case "image":
+				list.Items = append(list.Items, p.(*jinja.Map).Without("image"))
+			default:
 				list.Items = append(list.Items, p)
 			}
 		}

@@ -40,6 +40,7 @@ type Options struct {
 	ReasoningParser string
 	// KeepThinking lets a reply continue the tokens before it although the template would rewrite them.
 	KeepThinking bool
+	Images       *Images          // of a model that sees images; nil for others
 	Clock        func() time.Time // the time for templates that print the date; nil is time.Now
 }
 
@@ -57,6 +58,7 @@ type Renderer struct {
 	oneCall      bool // the template refuses a reply with two calls
 	forms        forms
 	keepThinking bool
+	images       *Images
 	vocabulary   func() *constraint.Vocabulary // is made for the first form
 }
 
@@ -66,7 +68,7 @@ var _ trinity.Renderer = (*Renderer)(nil)
 // the errors of Render and RenderTraining say which key to set.
 func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens), callPattern: o.ToolCallPattern,
-		keepThinking: o.KeepThinking}
+		keepThinking: o.KeepThinking, images: o.Images}
 	r.vocabulary = sync.OnceValue(func() *constraint.Vocabulary { return constraint.Of(tok, r.stop) })
 	for name, id := range map[string]int32{"bos_token": tok.BOS(), "eos_token": tok.EOS(), "pad_token": tok.PAD(), "unk_token": tok.UNK()} {
 		if id >= 0 {
@@ -196,6 +198,9 @@ func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*
 	}
 	if len(messages) == 0 {
 		return nil, fmt.Errorf("renderer: a chat needs at least one message")
+	}
+	if i := slices.IndexFunc(messages, func(m trinity.Message) bool { return m.Parts != nil }); i >= 0 {
+		return nil, fmt.Errorf("renderer: messages[%d] has an image, and images are rendered for a prompt alone", i)
 	}
 	c := &chat{r: r, given: messages}
 	for i, m := range messages {

@@ -49,8 +49,8 @@ type segment struct {
 	id   int32
 }
 
-// split appends the segments of s. If ordinary is set, special tokens stay text.
-func (m *addedMatcher) split(dst []segment, s string, ordinary bool) []segment {
+// split appends the segments of s, in which plain says which added tokens stay text.
+func (m *addedMatcher) split(dst []segment, s string, plain plainer) []segment {
 	if m.empty {
 		return append(dst, segment{s, 0, -1})
 	}
@@ -63,7 +63,7 @@ func (m *addedMatcher) split(dst []segment, s string, ordinary bool) []segment {
 		}
 		start, stop := i, i+len(p.text)
 		i = stop
-		if ordinary && p.Special || p.SingleWord && !aloneAt(s, start, stop) {
+		if plain != nil && plain(p, start, stop) || p.SingleWord && !aloneAt(s, start, stop) {
 			continue
 		}
 		if p.LStrip {
