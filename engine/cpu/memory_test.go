@@ -58,6 +58,8 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 		"experts":                  {ModelPath: "testdata/qwen3_moe"},
 		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &engine.LoRASpec{LoraRank: 2, LoraAlpha: 2}, Recompute: 1},
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
+		"more norms":               {ModelPath: "testdata/gemma3_text", Recompute: 1},
+		"more norms, adapter":      {ModelPath: "testdata/gemma3_text", LoRA: lora},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
 		pool := kernel.NewPool(3)
