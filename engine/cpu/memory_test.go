@@ -59,6 +59,8 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &engine.LoRASpec{LoraRank: 2, LoraAlpha: 2}, Recompute: 1},
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
+		"one matrix, adapter":      {ModelPath: "testdata/phi3", LoRA: &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}},
+		"factors, recomputed":      {ModelPath: "testdata/granite", Recompute: 1},
 	} {
 		pool := kernel.NewPool(3)
 		opts.Pool, opts.ModelPath = pool, cmp.Or(opts.ModelPath, "testdata/qwen2")
