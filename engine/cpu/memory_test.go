@@ -61,6 +61,8 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 		"more norms":               {ModelPath: "testdata/gemma3_text", Recompute: 1},
 		"more norms, adapter":      {ModelPath: "testdata/gemma3_text", LoRA: lora},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
+		"one matrix, adapter":      {ModelPath: "testdata/phi3", LoRA: &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}},
+		"factors, recomputed":      {ModelPath: "testdata/granite", Recompute: 1},
 	} {
 		pool := kernel.NewPool(3)
 		opts.Pool, opts.ModelPath = pool, cmp.Or(opts.ModelPath, "testdata/qwen2")
