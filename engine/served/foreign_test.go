@@ -37,7 +37,8 @@ func TestVersionsOfAForeignModelHaveItsTensors(t *testing.T) {
 		conv []int
 		want string
 	}{
-		{[]int{4, 1, 3}, ""}, {[]int{4, 1, 4}, "tensor model.layers.0.conv.conv.weight has shape [4 1 4], and [4 1 3] in the model of the servers"},
+		{[]int{4, 1, 3}, ""},
+		{[]int{4, 1, 4}, "tensor model.layers.0.conv.conv.weight has shape [4 1 4], and [4 1 3] in the model of the servers"},
 		{nil, "tensor model.layers.0.conv.conv.weight is missing"},
 	} {
 		err := check(write(c.conv...))
