@@ -110,8 +110,11 @@ func TestSameBitsForAnyNumberOfCores(t *testing.T) {
 	muon, momentum := tiny("qwen3"), tiny("qwen3_moe")
 	muon.Optimizer = engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95, Nesterov: true}
 	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9, Nesterov: true}
-	for name, opts := range map[string]Options{"biases": tiny("llama3_bias_tied"), "q/k norm": tiny("qwen3"), "experts": tiny("qwen3_moe"), "no rope": tiny("smollm3"),
-		"more norms": tiny("gemma3_text"), "wide norms": tiny("olmo3"), "muon": muon, "momentum": momentum} {
+	for name, opts := range map[string]Options{
+		"biases": tiny("llama3_bias_tied"), "q/k norm": tiny("qwen3"), "experts": tiny("qwen3_moe"), "no rope": tiny("smollm3"),
+		"more norms": tiny("gemma3_text"), "wide norms": tiny("olmo3"), "one matrix": tiny("phi3"), "growing queries": tiny("ministral3"),
+		"factors": tiny("granite"), "muon": muon, "momentum": momentum,
+	} {
 		var want []float32
 		for _, cores := range []int{1, 2, 5} {
 			pool := kernel.NewPool(cores)

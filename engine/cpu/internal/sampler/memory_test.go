@@ -38,10 +38,11 @@ func TestRoundedCacheTakesHalf(t *testing.T) {
 }
 
 func TestPlanIsWhatIsTaken(t *testing.T) {
-	for _, opts := range []Options{
-		{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true},
+	for i, opts := range []Options{
+		{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true}, {InPlace: true}, {},
 	} {
-		cfg := *tiny(t, "llama").Config
+		name := []string{"llama", "gemma3_text"}[i/4]
+		cfg := *tiny(t, name).Config
 		s, err := New(cfg, opts)
 		if err != nil {
 			t.Fatal(err)
