@@ -15,7 +15,7 @@ import (
 // maxImage bounds the file of an image, in bytes.
 const maxImage = 20 << 20
 
-// Images returns the files of the images at a key of row i, in order; none if the row has no value
+// ImagesOf returns the files of the images at a key of row i, in order; none if the row has no value
 // there. The value is an image or a list of images, and each is
 //   - an object with bytes or path, as Hugging Face datasets have it in columns of type Image;
 //   - bytes, which rows have in base64;
@@ -24,7 +24,7 @@ const maxImage = 20 << 20
 //
 // An image on the network is an error, because a rollout must not depend on a server. Errors name the
 // file, the line and the key.
-func (d *Dataset) Images(i int, key string) ([][]byte, error) {
+func ImagesOf(d *Dataset, i int, key string) ([][]byte, error) {
 	row, err := d.Row(i)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func TestImagesOfHuggingFaceDatasets(t *testing.T) {
 	}
 	for key, want := range map[string][]string{"image": {"1×2", "2×2", ""}, "images": {"", "2×2", "3×2 3×2"}} {
 		for i, w := range want {
-			files, err := d.Images(i, key)
+			files, err := ImagesOf(d, i, key)
 			var sizes []string
 			for _, file := range files {
 				size, err := png.DecodeConfig(bytes.NewReader(file))
@@ -87,7 +87,7 @@ func TestImagesOfRows(t *testing.T) {
 		t.Fatalf("%d rows, want %d and %d", d.Len(), len(whole), len(wrong))
 	}
 	for i := range d.Len() {
-		files, err := d.Images(i, "i")
+		files, err := ImagesOf(d, i, "i")
 		if i < len(whole) {
 			if err != nil || len(files) != whole[i] {
 				t.Errorf("row %d: %d images, %v, want %d", i, len(files), err, whole[i])

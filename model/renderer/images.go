@@ -21,9 +21,9 @@ type Images struct {
 	Of func(digest string) (text string, grid [3]int, err error)
 }
 
-// RenderImages is Render for a model that sees images. images have the places of the messages' images
+// RenderImages is [Renderer.Render] for a model that sees images. images have the places of the messages' images
 // in the tokens. What looks like an image in a message's text is text.
-func (r *Renderer) RenderImages(messages []trinity.Message, tools json.RawMessage, generate bool) (
+func RenderImages(r *Renderer, messages []trinity.Message, tools json.RawMessage, generate bool) (
 	tokens []int32, images []trinity.Image, err error,
 ) {
 	if r.images == nil {
