@@ -106,6 +106,8 @@ type SamplerSpec struct {
 	Start ServerSpec
 	// Service is where a sampler samples that computes nothing itself.
 	Service ServiceSpec
+	// External is the API of text that answers in place of a model; its Model is "" if there is none.
+	External ExternalSpec
 	// Record says that completions are trained on: a sampler that cannot return ids and
 	// log-probabilities as sampled is refused when it is opened.
 	Record bool
@@ -124,6 +126,16 @@ type SamplerSpec struct {
 	Shared  bool
 	InPlace bool
 	Beside  Trainer
+}
+
+// ExternalSpec names a model behind an API of text. Its fields are keys of model.external_model.
+type ExternalSpec struct {
+	Model, Address string
+	Key            string        `secret:"true"`
+	Timeout        time.Duration // of one answer
+	Retries        int
+	MaxRequests    int // 0 is no limit; also MaxTokens
+	MaxTokens      int
 }
 
 // ServerSpec says which servers a sampler starts. Its fields are keys of explorer.rollout_model.

@@ -179,14 +179,9 @@ var removedArgs = map[string]map[string]string{
 const ofAgents = "write python: before the name if trinity-rft is installed, or use the workflow exec with a program that calls your " +
 	"function: docs/guide/from-trinity-rft.md, \"An agent in Python\""
 
-// tokensOnly says what to use in place of a rollout model behind an API of text.
-const tokensOnly = "rollouts are token ids, which such an API neither takes nor gives: name a server of vLLM, SGLang or llama.cpp, or of " +
-	"mode serve as vllm, by engine_type and base_urls; a model of explorer.auxiliary_models may be " + external
-
-// substitutes says what to use in place of plug-ins that upstream has and this program lacks, by kind.
+// substitutes says what to use in place of plug-ins that upstream or others have and this program lacks, by kind.
 var substitutes = map[string]map[string]string{
 	"reward_fn": {"math_boxed_reward_naive_dapo": "use math_dapo_reward, whose accuracy is 1 or −1"},
-	"sampler":   {external: tokensOnly},
 	"workflow": {
 		"agentscope_workflow_adapter":    ofAgents,
 		"agentscope_workflow_adapter_v1": ofAgents,

@@ -93,6 +93,8 @@ func decodeField(e *trinity.Experience, tag int, r *reader) (err error) {
 		e.EnvironmentLen = r.int()
 	case tagTruth:
 		e.Truth = string(r.rest())
+	case tagSource:
+		e.Source = string(r.rest())
 	default:
 		return errors.New("unknown: a newer version of Trinity-Go wrote it")
 	}

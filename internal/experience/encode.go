@@ -62,6 +62,7 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 		dst = appendCount(dst, tagEnvironmentLen, e.EnvironmentLen)
 	}
 	dst = appendText(dst, tagTruth, e.Truth)
+	dst = appendText(dst, tagSource, e.Source)
 	return append(dst, tagEnd), nil
 }
 
