@@ -182,6 +182,8 @@ const ofAgents = "write python: before the name if trinity-rft is installed, or 
 // substitutes says what to use in place of plug-ins that upstream or others have and this program lacks, by kind.
 var substitutes = map[string]map[string]string{
 	"reward_fn": {"math_boxed_reward_naive_dapo": "use math_dapo_reward, whose accuracy is 1 or −1"},
+	"sampler": {"tgi": "it takes text alone, no new weights, and its repository is archived since March 2026; as judge or for bench " +
+		"use " + external},
 	"workflow": {
 		"agentscope_workflow_adapter":    ofAgents,
 		"agentscope_workflow_adapter_v1": ofAgents,

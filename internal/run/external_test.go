@@ -104,6 +104,7 @@ func TestWordsOfAnAPIBecomeExperiences(t *testing.T) {
 		"buffer.trainer_input.experience_buffer.storage_type=queue":   "a model behind an API of text in mode explore",
 		"buffer.explorer_input.default_workflow_type=sudoku_workflow": "over several turns, and gpt-x, behind an API",
 		"model.external_model.model_name=":                            "the model has no name at its server",
+		"explorer.rollout_model.engine_type=tgi":                      "it takes text alone, no new weights, and its repository is archived",
 		"explorer.rollout_model.top_k=3":                              "what the API does not take",
 		"buffer.explorer_input.taskset.format.reply_prefix=x":         "which the API cannot continue",
 	} {

@@ -610,6 +610,7 @@ export const sentences = {
   "use sft_loss_agg_mode: token-mean in place of true, seq-mean-token-mean in place of false": "请使用 sft_loss_agg_mode：true 用 token-mean，false 用 seq-mean-token-mean",
   "write python: before the name if trinity-rft is installed, or use the workflow exec with a program that calls your function: docs/guide/from-trinity-rft.md, \"An agent in Python\"": "若已安装 trinity-rft，请在名称前加 python:；或用工作流 exec 配一个调用你的函数的程序：docs/guide/from-trinity-rft.md 的 \"An agent in Python\"",
   "%s can repeat and has auxiliary models, so it may compare the rollouts of a task, and gets them one by one: group: true in workflow_args gives it all of them": "%s 可以重复并带有辅助模型，因此可能要比较同一任务的各次 rollout，而它现在逐次得到：在 workflow_args 中设 group: true 可一次得到全部",
+  "it takes text alone, no new weights, and its repository is archived since March 2026; as judge or for bench use %s": "它只接受文本，不接受新权重，其仓库自 2026 年 3 月起已归档；作评判或用于 bench 时请使用 %s",
   "use math_dapo_reward, whose accuracy is 1 or −1": "请使用 math_dapo_reward，其准确率为 1 或 −1",
   "use math_ruler_workflow with the judge policy: the policy compares its own replies, but does not learn to compare": "请使用裁判为 policy 的 math_ruler_workflow：策略比较自己的回复，但不学习如何比较",
   "use learn2ask_workflow, with the same arguments": "请使用 learn2ask_workflow，参数相同",
