@@ -90,11 +90,14 @@ type StepStreams struct {
 	Targets []int32
 }
 
-// Origin says who wrote an experience.
+// Origin says who wrote an experience, and which part of a rollout it is.
 type Origin struct {
 	// Source is "" for the policy, and "external:" with the name of a model behind an API of text. Such a model gives
 	// neither Logprobs nor Versions, which are -1.
 	Source string `json:"source,omitempty"`
+	// Part is "" for a reply to the task, and names another part of the rollout, such as "judge" for a judgement of the
+	// group's replies. Advantage functions compare only experiences of one part.
+	Part string `json:"part,omitempty"`
 }
 
 // Group holds the experiences of one task. Groups move from explorer to trainer.

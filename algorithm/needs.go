@@ -12,7 +12,7 @@ func (a *Algorithm) InPipeline() trinity.Advantage {
 	if a.InTrainer() != nil {
 		return nil
 	}
-	return a.Advantage
+	return partsApart(a.Advantage)
 }
 
 // InTrainer returns the advantage function with which the trainer scores its batches, or nil if
@@ -21,7 +21,7 @@ func (a *Algorithm) InTrainer() trinity.Advantage {
 	if a.Advantage == nil || !a.Advantage.Needs().Batch {
 		return nil
 	}
-	return a.Advantage
+	return partsApart(a.Advantage)
 }
 
 // Needs returns what the advantage function needs from the trainer, and whether any part reads the log-probabilities of the

@@ -106,8 +106,6 @@ type SamplerSpec struct {
 	Start ServerSpec
 	// Service is where a sampler samples that computes nothing itself.
 	Service ServiceSpec
-	// External is the API of text that answers in place of a model; its Model is "" if there is none.
-	External ExternalSpec
 	// Record says that completions are trained on: a sampler that cannot return ids and
 	// log-probabilities as sampled is refused when it is opened.
 	Record bool
@@ -158,6 +156,9 @@ type ServerSpec struct {
 // ServiceSpec names a service that trains and samples, and says what it trains. Its fields are keys of model.tinker. The rank
 // is that of the adapter.
 type ServiceSpec struct {
+	// External is an API of text in place of a service; its Model is "" if there is none.
+	External ExternalSpec
+
 	BaseModel  string // as the service calls it
 	Address    string // "" is the environment's
 	Seed       int64  // of a new adapter

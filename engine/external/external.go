@@ -27,7 +27,7 @@ type plugin struct{}
 
 // OpenSampler implements engine.SamplerOpener. It sends nothing.
 func (*plugin) OpenSampler(_ context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
-	e := spec.External
+	e := spec.Service.External
 	client := &openai.Client{BaseURL: e.Address, Key: e.Key, Timeout: e.Timeout, Retries: e.Retries}
 	if e.Model == "" {
 		return nil, errors.New("external: no model is named: set model.external_model.model_name")

@@ -39,8 +39,8 @@ func (e *ExternalModel) check(r report, w Work) {
 	}
 }
 
-// Spec returns the API that answers in place of the rollout model, nothing if there is none.
-func (e *ExternalModel) Spec() (spec engine.ExternalSpec) {
+// spec returns the API that answers in place of the rollout model, nothing if there is none.
+func (e *ExternalModel) spec() (spec engine.ExternalSpec) {
 	if !e.Enable {
 		return spec
 	}

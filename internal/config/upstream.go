@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// tinkerEngine is the name of the engines that model.tinker.enable sets, and serverLossKL the KL term of trinity_ppo.
+// tinkerEngine is the name of the engines that model.tinker.enable sets, and serverLossKL the KL term of trinity_ppo. external is
+// the engine_type of a model behind an API of text.
 const (
+	external     = "external"
 	tinkerEngine = "tinker"
 	serverLossKL = "k2"
 )
@@ -185,10 +187,8 @@ var substitutes = map[string]map[string]string{
 	"sampler": {"tgi": "it takes text alone, no new weights, and its repository is archived since March 2026; as judge or for bench " +
 		"use " + external},
 	"workflow": {
-		"agentscope_workflow_adapter":    ofAgents,
-		"agentscope_workflow_adapter_v1": ofAgents,
-		"math_trainable_ruler_workflow": "use math_ruler_workflow with the judge policy: the policy compares its own replies, but does not " +
-			"learn to compare",
+		"agentscope_workflow_adapter":                                         ofAgents,
+		"agentscope_workflow_adapter_v1":                                      ofAgents,
 		"examples.learn_to_ask.workflow.workflow_learn2ask.Learn2AskWorkflow": "use learn2ask_workflow, with the same arguments",
 
 		"simple_mm_workflow":       "no engine here reads images or videos; simple_workflow asks in text",

@@ -25,7 +25,7 @@
 //	18   info              JSON object; without what JSON cannot express
 //	19   flags             byte: 1 chosen, 2 is_expert
 //	20   environment_len   varint
-//	21   truth             UTF-8; likewise 23 source
+//	21   truth             UTF-8; likewise 23 source, 24 part
 //
 // Numbers are the byte 0 and float32 × T. If it takes at most half the space, they are the byte 1
 // and runs of equal numbers, each its length (varint) and its float32. An advantage that all tokens
@@ -65,6 +65,7 @@ const (
 	tagTruth
 	_ // 22 is for images
 	tagSource
+	tagPart
 )
 
 // Forms of numbers.

@@ -63,6 +63,7 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 	}
 	dst = appendText(dst, tagTruth, e.Truth)
 	dst = appendText(dst, tagSource, e.Source)
+	dst = appendText(dst, tagPart, e.Part)
 	return append(dst, tagEnd), nil
 }
 

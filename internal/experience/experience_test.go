@@ -21,7 +21,7 @@ func full() *trinity.Experience {
 		Reward:  trinity.Reward{Value: 1.5, Valid: true, Reason: "why", Parts: map[string]float64{"accuracy": 1, "format_score": 0.5}},
 		Metrics: map[string]float64{"turns": 2}, Info: map[string]any{"env_state_hash": "x", "nested": map[string]any{"a": []any{1.0, "b"}}},
 		Prompt: "max 7 3", Response: "ünï", Truth: "2", Chosen: true, IsExpert: true,
-		Origin: trinity.Origin{Source: "external:gpt-x"},
+		Origin: trinity.Origin{Source: "external:gpt-x", Part: "judge"},
 	}
 }
 

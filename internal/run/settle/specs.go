@@ -60,8 +60,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key:     s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled),
-			Service: service, External: s.Model.ExternalModel.Spec(),
-			Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
+			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
 		all.Sample.Start.Place = s.Openers.Programs.Sample
 		for _, l := range s.Model.SampledAdapters() {

@@ -345,6 +345,7 @@ export const docs = {
   "model.tinker.server_loss_fn 39d86f40": "由服务一遍算出的损失：trinity_ppo。空表示运行自己的损失，分两遍精确计算（最新的上游）。",
   "model.tinker.base_model ac21b32f": "服务对基座模型的称呼；空表示 model.model_path。Trinity-Go 自有的键。",
   "model.tinker.forward_backward_chunk_bytes c277d9a5": "一次前向/反向请求的最大负载，以字节计；不设则按服务的要求（最新的上游）。",
+  "workflow.async_math_trainable_ruler_workflow.truth_probability 183d42d7": "奖励取自任务本身、并用来学习评判的组所占的比例",
   "model.external_model c34258f7": "OpenAI 兼容 API 后的模型，在模式 bench 和写入文件的模式 explore 中代替采样模型作答。model_path 则提供把其回复写成词元的分词器和聊天模板。",
   "model.external_model.enable a7565e16": "调用外部模型，而不是加载模型。它会设置采样模型的 engine_type，反之亦然。",
   "model.external_model.max_requests 4dbffe59": "提问次数（每次连同重试算一次）的上限，自启动起计，达到后运行以错误结束；0 表示不限。Trinity-Go 自有的键。",
