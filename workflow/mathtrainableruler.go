@@ -17,8 +17,9 @@ func init() {
 		"math_workflow for a policy that also learns to judge. With probability `truth_probability`, which is drawn for each group, replies "+
 			"keep the task's reward (default: math_reward), and each rollout judges the whole group, as in ruler_reward. Its judgement is an "+
 			"experience of part judge before the reply; its reward is 1 − mean |score − (reward + 0.1)/1.2|, and 0 if it cannot be read. Else "+
-			"one judgement of the policy gives the rewards; if it cannot be read, the group has none. Metrics: judge_success, judge_mae, gold_reward. Advantage "+
-			"functions compare judgements with judgements and replies with replies; those that know steps refuse this workflow.",
+			"one judgement of the policy gives the rewards; if it cannot be read, the group has none. Metrics: judge_success, judge_mae, "+
+			"gold_reward. Advantage functions compare judgements with judgements and replies with replies; those that know steps refuse this "+
+			"workflow.",
 		func() trinity.Workflow { return &mathTrainableRuler{TruthProbability: 0.2} })
 }
 
