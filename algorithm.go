@@ -53,6 +53,8 @@ type Needs struct {
 	Teacher        bool // Experience.TeacherLogprobs, unless the explorer recorded them
 	Entropies      bool // Experience.Entropies
 	Discriminators bool // Experience.Discriminators
+	// Behaviour is Experience.Logprobs, of the policy that sampled. A part need not say so: an algorithm tries it.
+	Behaviour bool
 
 	// GreedyReward asks for Info["reward_baseline"]: the explorer runs each task once more, greedily,
 	// and nobody trains on that rollout.

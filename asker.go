@@ -76,7 +76,7 @@ func (a askedModel) Ask(ctx context.Context, messages []Message, o AskOptions) (
 	if err != nil {
 		return Answer{}, NoAnswer(a.name, AskRefused, err)
 	}
-	c, err := a.call(ctx, prompt, func(p *SamplingParams) {
+	c, err := a.call(ctx, Prompt{Tokens: prompt, Messages: messages}, func(p *SamplingParams) {
 		if o.Temperature != nil {
 			p.Temperature = *o.Temperature
 		}

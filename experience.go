@@ -48,12 +48,8 @@ type Experience struct {
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
 	Teacher         string    `json:"teacher,omitempty"`          // the teacher's name; "" is the run's first teacher
 
-	// Targets are the tokens whose log-probabilities an engine gives in place of those of Tokens; nil is Tokens. [T] are
-	// others than those that follow, and [T·K] are K of each place, one place after another. TokenStats.Logprob and
-	// TokenGrads.Logprob have as many numbers.
-	Targets []int32 `json:"-"`
-
 	StepStreams `json:"-"`
+	Origin
 
 	PromptLen      int                `json:"prompt_len"`                // tokens before the first that the policy may have written
 	EnvironmentLen int                `json:"environment_len,omitempty"` // of the tokens after the prompt, those that the policy did not write
@@ -98,6 +94,21 @@ type StepStreams struct {
 	Values         []float32 // [T]; 0 where !Mask
 	Entropies      []float32 // [T] nats; 0 where !Mask
 	Discriminators []float32 // [T] nats; 0 where !Mask
+
+	// Targets are the tokens whose log-probabilities an engine gives in place of those of Tokens; nil is Tokens. [T] are
+	// others than those that follow, and [T·K] are K of each place, one place after another. TokenStats.Logprob and
+	// TokenGrads.Logprob have as many numbers.
+	Targets []int32
+}
+
+// Origin says who wrote an experience, and which part of a rollout it is.
+type Origin struct {
+	// Source is "" for the policy, and "external:" with the name of a model behind an API of text. Such a model gives
+	// neither Logprobs nor Versions, which are -1.
+	Source string `json:"source,omitempty"`
+	// Part is "" for a reply to the task, and names another part of the rollout, such as "judge" for a judgement of the
+	// group's replies. Advantage functions compare only experiences of one part.
+	Part string `json:"part,omitempty"`
 }
 
 // Group holds the experiences of one task. Groups move from explorer to trainer.

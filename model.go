@@ -146,6 +146,10 @@ type TokenLogprob struct {
 // Prompt is the text, as tokens, that a sampler continues.
 type Prompt struct {
 	Tokens []int32
+	// Messages and Tools are the chat that Tokens were rendered from, for a sampler that gives [Completion].Words; nil for
+	// tokens of another origin.
+	Messages []Message
+	Tools    json.RawMessage
 }
 
 // Completion is a sampler's continuation of a prompt.
@@ -160,6 +164,10 @@ type Completion struct {
 	Changed      bool     // drawn from a distribution that a penalty, a bias or a constraint has changed: nothing trains on it
 	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
+	// Words are the reply of a model behind an API of text, in place of Tokens and Logprobs. Versions are then -1, and
+	// Source is that of the experience.
+	Words  *Message
+	Source string
 }
 
 // At returns token i of the completion.
@@ -216,7 +224,8 @@ func (m *Model) Chat(ctx context.Context, messages []Message, tools json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	return m.Generate(ctx, tokens)
+	e, _, err := m.sample(ctx, Prompt{Tokens: tokens, Messages: messages, Tools: tools})
+	return e, err
 }
 
 // Complete asks for one continuation of plain text.
@@ -233,27 +242,32 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, options ...CallOpt
 // Sample is Generate that also returns the completion as the sampler gave it. A truncated prompt has
 // none.
 func (m *Model) Sample(ctx context.Context, prompt []int32, options ...CallOption) (*Experience, Completion, error) {
-	if m.MaxPromptLen > 0 && len(prompt) > m.MaxPromptLen {
-		if err := m.refusePrompt(prompt); err != nil {
+	return m.sample(ctx, Prompt{Tokens: prompt}, options...)
+}
+
+func (m *Model) sample(ctx context.Context, prompt Prompt, options ...CallOption) (*Experience, Completion, error) {
+	tokens := prompt.Tokens
+	if m.MaxPromptLen > 0 && len(tokens) > m.MaxPromptLen {
+		if err := m.refusePrompt(tokens); err != nil {
 			return nil, Completion{}, err
 		}
-		turn, _ := m.calls.begin(m.Params.Seed, prompt)
-		return m.truncatedPrompt(turn, prompt), Completion{}, nil
+		turn, _ := m.calls.begin(m.Params.Seed, tokens)
+		return m.truncatedPrompt(turn, tokens), Completion{}, nil
 	}
 	c, err := m.call(ctx, prompt, options...)
 	if errors.Is(err, ErrNoRoom) && !errors.Is(err, ErrNoTokens) {
-		return nil, Completion{}, m.noRoom(prompt)
+		return nil, Completion{}, m.noRoom(tokens)
 	}
 	if err != nil {
 		return nil, Completion{}, err
 	}
-	return m.record(prompt, c), c.Completion, nil
+	return m.record(tokens, c), c.Completion, nil
 }
 
 // Continue adds to e, an experience of one call of m, tokens that training does not learn, and then what
 // the policy continues with at the same temperature. If the error is ErrNoRoom, e is as before.
 func (m *Model) Continue(ctx context.Context, e *Experience, between []int32, options ...CallOption) error {
-	c, err := m.call(ctx, slices.Concat(e.Tokens, between), append(slices.Clip(options), m.hold)...)
+	c, err := m.call(ctx, Prompt{Tokens: slices.Concat(e.Tokens, between)}, append(slices.Clip(options), m.hold)...)
 	if err != nil {
 		return err
 	}
@@ -267,13 +281,14 @@ type called struct {
 	Completion
 	turn        int
 	temperature float32
-	ended       bool // with a token that ends a reply
+	ended       bool   // with a token that ends a reply
+	mask        []bool // [n] of the tokens that training learns, if the template has written them; nil is all
 }
 
 // call samples one continuation of prompt. The error is ErrNoRoom if the prompt fills MaxModelLen, or
 // if the calls before have sampled MaxTokens.
-func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption) (called, error) {
-	p := m.Params
+func (m *Model) call(ctx context.Context, asked Prompt, options ...CallOption) (called, error) {
+	p, prompt := m.Params, asked.Tokens
 	for _, o := range options {
 		o(&p)
 	}
@@ -307,7 +322,7 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	}
 	var announced atomic.Int64
 	p.AddOnSampled(func(int, Sampled) { announced.Add(1) })
-	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
+	out, err := m.Sampler.Sample(ctx, asked, p)
 	if err != nil {
 		m.calls.lose(int(announced.Load()))
 		if ctx.Err() != nil { // the caller's deadline, not the engine's fault
@@ -324,10 +339,16 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	if out[0].Changed && !p.Untrained {
 		return called{}, &EngineError{Err: fmt.Errorf("the sampler changed the distribution of tokens of %s that are trained on", id)}
 	}
+	var mask []bool
+	if out[0].Words != nil {
+		if mask, err = m.write(asked, &out[0]); err != nil {
+			return called{}, &RolloutError{Kind: FailedModel, Err: fmt.Errorf("sampling %s: %w", id, err)}
+		}
+	}
 	tokens := out[0].Tokens
 	m.calls.answered(id.Turn, len(prompt), &out[0])
 	ended := len(tokens) > 0 && slices.Contains(m.Renderer.StopTokens(), tokens[len(tokens)-1])
-	return called{out[0], id.Turn, p.Temperature, ended}, nil
+	return called{out[0], id.Turn, p.Temperature, ended, mask}, nil
 }
 
 // Logprobs returns the log-probability of each token after the first, in nats at temperature 1, under the model as it is
@@ -389,6 +410,9 @@ func (m *Model) hold(p *SamplingParams) { p.Hold = m.Ended }
 func (m *Model) record(prompt []int32, c called) *Experience {
 	e := m.begin(c.turn, prompt, c)
 	e.extend(nil, c.Completion, true)
+	if c.Words != nil {
+		e.learnWords(&c)
+	}
 	e.Response = m.Renderer.Decode(c.Tokens)
 	return e
 }

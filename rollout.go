@@ -122,6 +122,9 @@ type Requirements struct {
 	Program bool
 	// Steps says that a rollout has an experience for each reply.
 	Steps bool
+	// Parts says that a rollout may have experiences of several parts (Experience.Part), which an algorithm that compares
+	// steps cannot tell apart.
+	Parts bool
 	// Packs says that a rollout solves the tasks of Task.Pack one after the other; FillPacks, that rows
 	// from the beginning fill the last pack of an evaluation.
 	Packs, FillPacks bool

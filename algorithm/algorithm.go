@@ -21,13 +21,14 @@ type Algorithm struct {
 	Loss           *loss.Composite
 	NeedsReference bool // training reads Experience.RefLogprobs
 
-	penalty *loss.Penalty
+	penalty   *loss.Penalty
+	behaviour bool // a part reads Experience.Logprobs
 }
 
 // New builds the parts. The error names the part and the argument.
 func New(parts *trinity.Algorithm) (*Algorithm, error) {
 	a := &Algorithm{Def: complete(parts)}
-	for _, build := range []func() error{a.buildAdvantage, a.buildLoss, a.buildPenalty, a.checkLoss} {
+	for _, build := range []func() error{a.buildAdvantage, a.buildLoss, a.buildPenalty, a.checkLoss, a.findReaders} {
 		if err := build(); err != nil {
 			return nil, fmt.Errorf("algorithm %s: %w", parts.Type, err)
 		}

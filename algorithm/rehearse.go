@@ -50,20 +50,20 @@ func (a *Algorithm) rehearse(l *loss.Composite) error {
 	return nil
 }
 
-// ReadsLogprobs reports whether a part reads the log-probabilities that were recorded when
-// sampling. It tries other parts with the same arguments, because parts may have state.
-func (a *Algorithm) ReadsLogprobs() (bool, error) {
+// findReaders notes whether a part reads the log-probabilities that were recorded when sampling. It tries
+// other parts with the same arguments, because parts may have state.
+func (a *Algorithm) findReaders() error {
 	advantage, err := registry.Advantages.Build(a.Def.Advantage, a.Def.AdvantageArgs)
 	if err != nil {
-		return false, err
+		return err
 	}
 	policy, err := loss.PolicyLosses.Build(a.Def.PolicyLoss, a.Def.PolicyLossArgs)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if o, ok := advantage.(interface{ Open(trinity.Host) error }); ok {
 		if err := o.Open(nil); err != nil {
-			return false, err
+			return err
 		}
 	}
 	l := loss.NewComposite(policy, nil, nil)
@@ -78,7 +78,8 @@ func (a *Algorithm) ReadsLogprobs() (bool, error) {
 		}
 		return learn(l, exps) != nil
 	}
-	return a.penalty != nil || fails(false) && !fails(true), nil
+	a.behaviour = a.penalty != nil || advantage.Needs().Behaviour || fails(false) && !fails(true)
+	return nil
 }
 
 // mixes reports whether the trainer reads demonstrations besides rollouts.

@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -57,7 +58,7 @@ func TestPartsMustFitTogether(t *testing.T) {
 	}
 }
 
-func TestReadsLogprobsFindsTheReaders(t *testing.T) {
+func TestNeedsFindTheReadersOfLogprobs(t *testing.T) {
 	for _, c := range []struct {
 		spec trinity.Algorithm
 		want bool
@@ -74,8 +75,45 @@ func TestReadsLogprobsFindsTheReaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := a.ReadsLogprobs(); err != nil || got != c.want {
-			t.Errorf("%+v: got %v, %v; want %v", c.spec, got, err, c.want)
+		if got := a.Needs().Behaviour; got != c.want {
+			t.Errorf("%+v: got %v, want %v", c.spec, got, c.want)
+		}
+	}
+}
+
+// An algorithm admits what a model behind an API wrote if it reads no log-probabilities of the policy that sampled, or if the
+// experience has them, is a demonstration, or has nothing to learn.
+func TestWordsOfOthersAreAdmittedByNeeds(t *testing.T) {
+	words := func(change func(*trinity.Experience)) *trinity.Experience {
+		e := &trinity.Experience{Tokens: []int32{1, 2}, Mask: []bool{false, true}, Origin: trinity.Origin{Source: "external:gpt-x"}}
+		change(e)
+		return e
+	}
+	grpo, err := build(trinity.Algorithm{Type: "grpo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raft, err := build(trinity.Algorithm{Type: "raft"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raft.Admit(words(func(*trinity.Experience) {})); err != nil {
+		t.Errorf("raft: %v", err)
+	}
+	for name, change := range map[string]func(*trinity.Experience){
+		"of the policy":   func(e *trinity.Experience) { e.Source = "" },
+		"with logprobs":   func(e *trinity.Experience) { e.Logprobs = make([]float32, 2) },
+		"a demonstration": func(e *trinity.Experience) { e.IsExpert = true },
+		"masked":          func(e *trinity.Experience) { e.Mask[1] = false },
+	} {
+		if err := grpo.Admit(words(change)); err != nil {
+			t.Errorf("grpo, %s: %v", name, err)
+		}
+	}
+	err = grpo.Admit(words(func(*trinity.Experience) {}))
+	for _, want := range []string{"external:gpt-x", "algorithm grpo", "sft, raft, dpo or cpt"} {
+		if !strings.Contains(text(err), want) {
+			t.Errorf("grpo: %v, want %q", err, want)
 		}
 	}
 }

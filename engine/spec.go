@@ -126,6 +126,16 @@ type SamplerSpec struct {
 	Beside  Trainer
 }
 
+// ExternalSpec names a model behind an API of text. Its fields are keys of model.external_model.
+type ExternalSpec struct {
+	Model, Address string
+	Key            string        `secret:"true"`
+	Timeout        time.Duration // of one answer
+	Retries        int
+	MaxRequests    int // 0 is no limit; also MaxTokens
+	MaxTokens      int
+}
+
 // ServerSpec says which servers a sampler starts. Its fields are keys of explorer.rollout_model.
 type ServerSpec struct {
 	Engines          int // servers
@@ -146,6 +156,9 @@ type ServerSpec struct {
 // ServiceSpec names a service that trains and samples, and says what it trains. Its fields are keys of model.tinker. The rank
 // is that of the adapter.
 type ServiceSpec struct {
+	// External is an API of text in place of a service; its Model is "" if there is none.
+	External ExternalSpec
+
 	BaseModel  string // as the service calls it
 	Address    string // "" is the environment's
 	Seed       int64  // of a new adapter

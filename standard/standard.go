@@ -8,6 +8,7 @@ import (
 	_ "github.com/trinity-go/trinity/algorithm/sample"    // sample strategies
 	_ "github.com/trinity-go/trinity/buffer"              // priorities of replay
 	_ "github.com/trinity-go/trinity/engine/cpu"          // the embedded engine
+	_ "github.com/trinity-go/trinity/engine/external"     // APIs of text
 	_ "github.com/trinity-go/trinity/engine/served"       // samplers behind HTTP
 	_ "github.com/trinity-go/trinity/engine/tinker"       // services that train
 	_ "github.com/trinity-go/trinity/engine/torch"        // PyTorch

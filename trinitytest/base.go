@@ -67,7 +67,8 @@ func baseEngines(t *testing.T, sharer engine.BaseSharer, spec engine.TrainerSpec
 
 // computesTargets reports whether an engine computes Experience.Targets.
 func computesTargets(t *testing.T, e Trained) bool {
-	xs := []*trinity.Experience{{Tokens: []int32{1, 2}, Targets: []int32{0, 3}, Mask: []bool{false, true}, PromptLen: 1}}
+	xs := []*trinity.Experience{{Tokens: []int32{1, 2}, Mask: []bool{false, true}, PromptLen: 1,
+		StepStreams: trinity.StepStreams{Targets: []int32{0, 3}}}}
 	_, err := e.Engine.Forward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, trinity.Streams{})
 	return err == nil
 }

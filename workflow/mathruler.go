@@ -23,10 +23,13 @@ type mathRuler struct {
 
 // Validate builds the comparison.
 func (w *mathRuler) Validate() error {
-	return w.build("ruler_reward", map[string]any{"rubric": "You compare solutions of a mathematical problem. A solution with the right " +
-		"answer scores higher than one with a wrong answer. A solution should reason between <think> and </think>, and give its answer between " +
-		"<answer> and </answer>. Keep your own reasoning brief."})
+	return w.build("ruler_reward", map[string]any{"rubric": rulerRubric})
 }
+
+// rulerRubric is what a judge of solutions reads first.
+const rulerRubric = "You compare solutions of a mathematical problem. A solution with the right answer scores higher than one with a " +
+	"wrong answer. A solution should reason between <think> and </think>, and give its answer between <answer> and </answer>. Keep your own " +
+	"reasoning brief."
 
 // Requires implements [trinity.Requirer].
 func (w *mathRuler) Requires() trinity.Requirements {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -103,6 +105,9 @@ func explainCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if info.Kind == "algorithm" {
+					info.Doc += reading(name)
+				}
 				if i > 0 && !asJSON {
 					fmt.Fprintln(cmd.OutOrStdout())
 				}
@@ -116,6 +121,24 @@ func explainCommand() *cobra.Command {
 	flags.addPython(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each meaning of the name")
 	return cmd
+}
+
+// reading says whether an algorithm with its own parts reads log-probabilities of the policy that sampled; "" if it cannot be built.
+func reading(name string) string {
+	parts, err := registry.Parts(trinity.Algorithm{Type: name})
+	if err != nil {
+		return ""
+	}
+	built, err := algorithm.New(parts)
+	switch {
+	case err != nil:
+		return ""
+	case built.Needs().Behaviour:
+		return " It reads the log-probabilities of the policy that sampled, so it learns nothing from words of models behind APIs " +
+			"(engine_type external)."
+	}
+	return " It reads no log-probabilities of the policy that sampled, so it also learns from words of models behind APIs " +
+		"(engine_type external)."
 }
 
 func explain(out io.Writer, info registry.Info, asJSON bool) error {

@@ -177,8 +177,9 @@ type InferenceModel struct {
 	// Model of an auxiliary engine. The rollout engine samples from model.model_path.
 	ModelPath string `yaml:"model_path"`
 	// The engine that samples; `trinity check` says what `auto` stands for. Mode train does not sample
-	// and accepts any name. An auxiliary model may be `external`, behind a server. A teacher may be behind
-	// servers of its own: name their sampler, and base_urls.
+	// and accepts any name. `external` is a model behind an API of text: in place of the rollout model
+	// (model.external_model), or an auxiliary one. A teacher may be behind servers of its own: name their
+	// sampler, and base_urls.
 	EngineType string `yaml:"engine_type" default:"auto" plugin:"sampler"`
 	// Arguments of that engine (`trinity explain sampler NAME`). Own key of Trinity-Go.
 	EngineArgs map[string]any `yaml:"engine_args" args:"engine_type"`
@@ -303,7 +304,12 @@ type InferenceModel struct {
 const runners = "a setting of upstream's runner processes: rollouts are goroutines here"
 
 var unusedOfExplorer = []unusedKey{
-	{"explorer.rollout_model.external_model_config", always("no external model is used")},
+	{"explorer.rollout_model.external_model_config", func(s *Settled, key string) string {
+		if s.Model.ExternalModel.Enable && s.Samples {
+			return ""
+		}
+		return "no external model is used"
+	}},
 	{"explorer.rollout_model.nnodes", func(s *Settled, _ string) string {
 		switch {
 		case s.startsServers():

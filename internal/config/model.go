@@ -68,7 +68,8 @@ type Model struct {
 	RopeTheta *float64 `yaml:"rope_theta" range:"(0,)"`
 	// Training through the Tinker API.
 	Tinker Tinker `yaml:"tinker"`
-	// A model behind an OpenAI-compatible API, for mode bench.
+	// A model behind an OpenAI-compatible API that answers in place of the rollout model, in mode bench and in mode
+	// explore to a file. model_path then has the tokenizer and the chat template that write its replies.
 	ExternalModel ExternalModel `yaml:"external_model"`
 }
 
@@ -94,7 +95,7 @@ type Lora struct {
 
 // ExternalModel is a model that a run calls and never trains.
 type ExternalModel struct {
-	// Call the external model instead of loading one.
+	// Call the external model instead of loading one. It sets engine_type of the rollout model, and that sets it.
 	Enable bool `yaml:"enable"`
 	// Environment variable with the API's address.
 	BaseURLEnv string `yaml:"base_url_env" default:"OPENAI_BASE_URL"`
@@ -110,6 +111,12 @@ type ExternalModel struct {
 	// Retries without a connection, without an answer in time, or after the status 408, 409, 429 or 5xx.
 	// Own key of Trinity-Go.
 	MaxRetries int `yaml:"max_retries" default:"5" range:"[0,)"`
+	// Questions, each with its retries, after which the run ends with an error, counted from its start; 0 is no bound.
+	// Own key of Trinity-Go.
+	MaxRequests int `yaml:"max_requests" range:"[0,)"`
+	// Tokens of questions and answers, as the server counts them, after which the run ends with an error; answers in
+	// flight may exceed them; 0 is no bound. Own key of Trinity-Go.
+	MaxTokens int `yaml:"max_tokens" range:"[0,)"`
 }
 
 // Adapter returns the value of SamplingParams.Adapter for an adapter that rollout_args names: ""
@@ -185,7 +192,12 @@ func (model *Model) checkTasksetAdapter(r report, w Work, t TasksetEntry) {
 
 var unusedOfModel = []unusedKey{
 	{tinkerKey, func(s *Settled, key string) string { return s.Model.Tinker.unused(&s.Engines, key) }},
-	{"model.external_model", always("no external model is used")},
+	{externalKey, func(s *Settled, key string) string {
+		if s.Model.ExternalModel.Enable && s.Samples {
+			return ""
+		}
+		return "no external model is used"
+	}},
 	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 	{"model.logprobs", otherTokens},
 	{"explorer.rollout_model.logprobs", otherTokens},
@@ -255,7 +267,7 @@ func ChangedSampling(s *Settled, why, instead string) (all []Refusal) {
 }
 
 func (model *Model) check(r report) {
-	if model.ModelPath == "" && !model.ExternalModel.Enable {
+	if model.ModelPath == "" {
 		r.fail(modelPathKey, "no model is given", "set it to a model directory, a GGUF file or a hub name")
 	}
 	model.checkAdapters(r)

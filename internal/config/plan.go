@@ -299,6 +299,8 @@ func (c *planner) engineWords() []string {
 		why := fmt.Sprintf("%s is %s", key, set)
 		if c.run.Model.Tinker.Enable && c.run.IsSet(enableKey) {
 			why = enableKey + " is true"
+		} else if key == engineTypeKey && c.run.Model.ExternalModel.Enable && !c.run.IsSet(key) {
+			why = externalKey + ".enable is true"
 		} else if c.run.source.opts.Engine != "" && c.run.source.opts.Engine != "auto" {
 			why = "--engine " + c.run.source.opts.Engine
 		} else if set == "auto" {
@@ -314,6 +316,7 @@ func (c *planner) engineWords() []string {
 		words = append(words, c.serverWords()...)
 	}
 	words = append(words, c.serviceWords()...)
+	words = append(words, c.externalWords()...)
 	switch {
 	case c.run.Together:
 		words = append(words, c.weightsWords())

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -46,6 +47,10 @@ func (c *planner) steps() {
 	optimizes, tokens := b.Epochs*ceil(b.Train, b.Mini), int64(b.Train*b.PerRow)*int64(*run.Model.MaxModelLen)
 	c.row("train", "%s steps of %d experiences%s, %s each%s", steps(c.TrainSteps), each, end, optimizerSteps(optimizes), why)
 	c.row("tokens", "at most %s a train step, micro-batches of %d", thousands(tokens), b.MicroTokens)
+	if left := 2*b.StepRollouts - b.Train; run.Explores && !b.CountsRollouts && left > 0 && c.hasParts() {
+		c.row("left over", "up to %d of %d experiences of an explore step, if each rollout has a further part: later steps train on them, or "+
+			"none does; set train_batch_size to %d, or leave it out", left, 2*b.StepRollouts, 2*b.StepRollouts)
+	}
 	c.has("train_steps", c.TrainSteps, "experiences_per_step", each, "experiences_last_step", last, "optimizer_steps", optimizes,
 		"tokens_per_step", tokens, "micro_batch_tokens", b.MicroTokens)
 }
@@ -99,6 +104,14 @@ func (c *Settled) TrainSteps(exploreSteps int64) int64 {
 		return int64(*n)
 	}
 	return max(exploreSteps, ceil(saturated(exploreSteps, int64(c.Batch.StepRollouts)), int64(c.Batch.Rollouts)))
+}
+
+// hasParts reports whether a workflow gives a rollout experiences of several parts.
+func (c *planner) hasParts() bool {
+	return slices.ContainsFunc(c.run.Data.Tasksets, func(t TasksetEntry) bool {
+		w, err := registry.Workflows.Build(t.DefaultWorkflowType, c.run.Cod.ArgsOfWorkflow(t)) // another check reports the error
+		return !t.Eval && err == nil && trinity.RequirementsOf(w).Parts
+	})
 }
 
 // lastBatch returns the size of the last train step if each rollout gives one experience; 0 if it is

@@ -289,7 +289,7 @@ func (p pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) 
 		e.Message, e.Hint = fmt.Sprintf("%q is no %s of this program, which has no plug-in for Python ones", name, what), substitutes[kind][name]
 		e.Unsupported = true
 		return e
-	case slices.Contains(upstream[kind], name):
+	case slices.Contains(upstream[kind], name), substitutes[kind][name] != "":
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true
 		if e.Hint = substitutes[kind][name]; e.Hint != "" {
 			return e

@@ -242,8 +242,8 @@ func TestUnsupported(t *testing.T) {
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built`},
 		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},
 		{"model.tinker.enable=true", "trainer.trainer_type", `the trainer "tinker" is not built`},
-		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI-compatible API; rollouts are token ids"},
-		{"explorer.rollout_model.external_model_config={enable: true}", "explorer.rollout_model.external_model_config.enable", tokensOnly},
+		{"model.external_model={enable: true, model_name: m}", "explorer.rollout_model.engine_type", `the sampler "external" is not built`},
+		{"explorer.rollout_model.external_model_config={enable: true, model_name: m}", "explorer.rollout_model.engine_type", `"external" is not`},
 		{"model.rope_theta=3", "model.rope_theta", "another rope base"}, // as the engine says
 		{"explorer.auxiliary_models=[{name: j, model_path: j, engine_type: vllm}]", "explorer.auxiliary_models.0.engine_type", "or external"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},

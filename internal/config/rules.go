@@ -42,6 +42,7 @@ func (s *Settled) checkRules(r report) {
 	s.Algorithm.checkScoring(r, method, w)
 	s.Critic.check(r, &s.Algorithm, &s.Batch, &s.Trainer, w)
 	s.Model.Tinker.check(r, method, w)
+	s.Model.ExternalModel.check(r, w)
 }
 
 var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)

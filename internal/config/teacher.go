@@ -244,9 +244,6 @@ var unusedOfAuxiliaryModels = []unusedKey{{auxiliaryModelsKey + ".*.*", func(s *
 	return s.unusedByTeachers(key)
 }}}
 
-// external is the engine_type of a model behind a server.
-const external = "external"
-
 // AskedModel is a model of explorer.auxiliary_models that workflows and reward functions ask in words.
 type AskedModel struct {
 	InferenceModel

@@ -122,7 +122,7 @@ func entropyCoef(name string, args map[string]any) float64 {
 func (m *Model) Service(seed int, method *Method) engine.ServiceSpec {
 	t := &m.Tinker
 	if !t.Enable {
-		return engine.ServiceSpec{}
+		return engine.ServiceSpec{External: m.ExternalModel.spec()}
 	}
 	spec := engine.ServiceSpec{
 		BaseModel: m.LoraConfigs[0].BaseModelName, Address: t.BaseURL, Seed: int64(Value(seed, t.Seed)), MLP: t.TrainMlp,

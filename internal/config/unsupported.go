@@ -24,12 +24,6 @@ var refusals = []refusal{
 	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" },
 		"a database for the requests of mode serve",
 		"leave it out and set explorer.pending_expiry: files of the run then keep the rollouts of real traffic for the trainer"},
-	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API",
-		tokensOnly},
-	{"explorer.rollout_model.external_model_config.enable", func(s *Settled) bool {
-		e := s.Explorer.RolloutModel.ExternalModelConfig
-		return e != nil && e.Enable
-	}, "a model behind an OpenAI-compatible API", tokensOnly},
 	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
 		"image and video input", ""},
 

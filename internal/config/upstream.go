@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// tinkerEngine is the name of the engines that model.tinker.enable sets, and serverLossKL the KL term of trinity_ppo.
+// tinkerEngine is the name of the engines that model.tinker.enable sets, and serverLossKL the KL term of trinity_ppo. external is
+// the engine_type of a model behind an API of text.
 const (
+	external     = "external"
 	tinkerEngine = "tinker"
 	serverLossKL = "k2"
 )
@@ -179,19 +181,14 @@ var removedArgs = map[string]map[string]string{
 const ofAgents = "write python: before the name if trinity-rft is installed, or use the workflow exec with a program that calls your " +
 	"function: docs/guide/from-trinity-rft.md, \"An agent in Python\""
 
-// tokensOnly says what to use in place of a rollout model behind an API of text.
-const tokensOnly = "rollouts are token ids, which such an API neither takes nor gives: name a server of vLLM, SGLang or llama.cpp, or of " +
-	"mode serve as vllm, by engine_type and base_urls; a model of explorer.auxiliary_models may be " + external
-
-// substitutes says what to use in place of plug-ins that upstream has and this program lacks, by kind.
+// substitutes says what to use in place of plug-ins that upstream or others have and this program lacks, by kind.
 var substitutes = map[string]map[string]string{
 	"reward_fn": {"math_boxed_reward_naive_dapo": "use math_dapo_reward, whose accuracy is 1 or −1"},
-	"sampler":   {external: tokensOnly},
+	"sampler": {"tgi": "it takes text alone, no new weights, and its repository is archived since March 2026; as judge or for bench " +
+		"use " + external},
 	"workflow": {
-		"agentscope_workflow_adapter":    ofAgents,
-		"agentscope_workflow_adapter_v1": ofAgents,
-		"math_trainable_ruler_workflow": "use math_ruler_workflow with the judge policy: the policy compares its own replies, but does not " +
-			"learn to compare",
+		"agentscope_workflow_adapter":                                         ofAgents,
+		"agentscope_workflow_adapter_v1":                                      ofAgents,
 		"examples.learn_to_ask.workflow.workflow_learn2ask.Learn2AskWorkflow": "use learn2ask_workflow, with the same arguments",
 
 		"simple_mm_workflow":       "no engine here reads images or videos; simple_workflow asks in text",

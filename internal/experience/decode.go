@@ -95,6 +95,10 @@ func decodeField(e *trinity.Experience, tag int, r *reader) (err error) {
 		e.Truth = string(r.rest())
 	case tagImages:
 		e.Images = r.images()
+	case tagSource:
+		e.Source = string(r.rest())
+	case tagPart:
+		e.Part = string(r.rest())
 	default:
 		return errors.New("unknown: a newer version of Trinity-Go wrote it")
 	}

@@ -25,7 +25,7 @@
 //	18   info              JSON object; without what JSON cannot express
 //	19   flags             byte: 1 chosen, 2 is_expert
 //	20   environment_len   varint
-//	21   truth             UTF-8
+//	21   truth             UTF-8; likewise 23 source, 24 part
 //	22   images            of each: length of the digest (varint), digest (UTF-8), at, len, three of grid (varints)
 //
 // Numbers are the byte 0 and float32 × T. If it takes at most half the space, they are the byte 1
@@ -65,6 +65,8 @@ const (
 	tagEnvironmentLen
 	tagTruth
 	tagImages
+	tagSource
+	tagPart
 )
 
 // Forms of numbers.

@@ -63,6 +63,8 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 	}
 	dst = appendText(dst, tagTruth, e.Truth)
 	dst = appendImages(dst, e.Images)
+	dst = appendText(dst, tagSource, e.Source)
+	dst = appendText(dst, tagPart, e.Part)
 	return append(dst, tagEnd), nil
 }
 

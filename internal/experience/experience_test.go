@@ -27,6 +27,7 @@ func full() *trinity.Experience {
 		Metrics: map[string]float64{"turns": 2}, Info: map[string]any{"env_state_hash": "x", "nested": map[string]any{"a": []any{1.0, "b"}}},
 		Prompt: "max 7 3", Response: "ünï", Truth: "2", Chosen: true, IsExpert: true,
 		Images: []trinity.Image{{Digest: digest, At: 0, Len: 1, Grid: [3]int{1, 2, 2}}, {Digest: digest, At: 5, Len: 2, Grid: [3]int{1, 4, 300}}},
+		Origin: trinity.Origin{Source: "external:gpt-x", Part: "judge"},
 	}
 }
 
@@ -75,7 +76,7 @@ func TestFilesWithoutImagesAreRead(t *testing.T) {
 	want := delivery()
 	for _, g := range want.Groups {
 		for _, e := range g {
-			e.Images = nil
+			e.Images, e.Origin = nil, trinity.Origin{}
 		}
 	}
 	if got, err := DecodeDelivery(data); err != nil || !reflect.DeepEqual(got, want) {

@@ -58,7 +58,9 @@ func (e *Explorer) collapsed(outcomes []*outcome) (share float64, ok bool) {
 func answerOf(run trinity.Group) string {
 	var text strings.Builder
 	for _, x := range run {
-		text.WriteString(x.Response)
+		if x.Part == "" {
+			text.WriteString(x.Response)
+		}
 	}
 	return text.String()
 }

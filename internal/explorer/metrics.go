@@ -3,6 +3,7 @@ package explorer
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
@@ -78,7 +79,14 @@ func experienceMetrics(e *trinity.Experience) map[string]float64 {
 	if e.EnvironmentLen > 0 {
 		m["environment_length"] = float64(e.EnvironmentLen)
 	}
-	return m
+	if e.Part == "" {
+		return m
+	}
+	named := map[string]float64{} // of another part, by names of its own
+	for k, v := range m {
+		named[e.Part+"_"+strings.TrimPrefix(k, e.Part+"_")] = v
+	}
+	return named
 }
 
 // samples returns an answer with the lowest reward and one with the highest, in this order. If all
@@ -87,7 +95,7 @@ func samples(outcomes []*outcome) []trinity.Sample {
 	var scored []*trinity.Experience
 	for _, o := range outcomes {
 		for _, x := range o.group {
-			if x.Reward.Valid {
+			if x.Reward.Valid && x.Part == "" {
 				scored = append(scored, x)
 			}
 		}
@@ -239,7 +247,7 @@ func runRewards(g trinity.Group) (means []float64) {
 	for _, run := range runs(g) {
 		var valid []float64
 		for _, e := range run {
-			if e.Reward.Valid {
+			if e.Reward.Valid && e.Part == "" {
 				valid = append(valid, e.Reward.Value)
 			}
 		}

@@ -43,7 +43,8 @@ var elsewhere = map[string]string{
 	"internal/sweep random": "a way to search", "internal/config files": "a key of a plan in JSON", "internal/cli search": "a flag",
 	"trinity jsd": "the field's word for a divergence",
 	"internal/serve/tinker importance_sampling": ofTinker, "internal/serve/tinker ppo": ofTinker,
-	"internal/serve/tinker cispo": ofTinker, "internal/serve/tinker gspo": ofTinker,
+	"internal/serve/tinker external": ofWeights,
+	"internal/serve/tinker cispo":    ofTinker, "internal/serve/tinker gspo": ofTinker,
 
 	"internal/wire/finetune dpo": "a method of OpenAI's API", "internal/wire/finetune default": "a value of OpenAI's API",
 	"internal/run/service grader_reward": "it scores by the grader objects of OpenAI's API",
@@ -64,6 +65,7 @@ const (
 	upstreams   = "the default in Trinity-RFT"
 	inJinja     = "a word of Jinja"
 	ofTinker    = "a loss of the Tinker API"
+	ofWeights   = "a kind of checkpoint of the Tinker API"
 )
 
 // A plug-in's name stands in its own room alone, so no other code changes when a plug-in comes or

@@ -31,6 +31,9 @@ func (s *stage) bench(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.Model.ExternalModel.Enable { // which trained none of them
+		return s.benchModel(ctx, evals, 0)
+	}
 	if s.Explorer.BenchOnLatestCheckpoint && len(steps) > 1 {
 		steps = steps[len(steps)-1:]
 	}

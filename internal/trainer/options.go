@@ -19,6 +19,8 @@ type Options struct {
 	Adaptive  Adaptive
 	Reference bool            // the loss or the advantage reads Experience.RefLogprobs
 	Cache     *ReferenceCache // of a source that repeats its data; nil: compute every time
+	// Admit returns why an experience cannot be learnt from, which ends the training; may be nil.
+	Admit func(*trinity.Experience) error
 
 	Checkpointer Checkpointer
 	Weights      Weights // nil: the trainer publishes no versions

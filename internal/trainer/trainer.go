@@ -166,6 +166,14 @@ func (t *Trainer) take(stop context.Context) (taken trinity.Taken, metrics trini
 		t.reportedShort = true
 	}
 	exps := taken.Experiences()
+	for _, e := range exps {
+		if t.opts.Admit == nil {
+			break
+		}
+		if err := t.opts.Admit(e); err != nil {
+			return taken, nil, err
+		}
+	}
 	t.batch = len(exps)
 	metrics = batchMetrics(exps)
 	metrics.Merge("", taken.Metrics)

@@ -256,11 +256,7 @@ func (s *Reader) joining(format formatter) (formatter, error) {
 	if err != nil {
 		return nil, err
 	}
-	logprobs, err := s.Objective.ReadsLogprobs()
-	if err != nil {
-		return nil, err
-	}
-	logprobs = logprobs || s.Method.Recomputes // to correct for the policy that sampled
+	logprobs := s.Objective.Needs().Behaviour || s.Method.Recomputes // to correct for the policy that sampled
 	fits := func(e *trinity.Experience) error {
 		if e.PromptLen < 0 || e.PromptLen > len(e.Tokens) {
 			return fmt.Errorf("prompt_len is %d, of %d tokens", e.PromptLen, len(e.Tokens))
@@ -270,6 +266,9 @@ func (s *Reader) joining(format formatter) (formatter, error) {
 				return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: it belongs to another model",
 					token, at, model.VocabSize)
 			}
+		}
+		if err := s.Objective.Admit(e); err != nil {
+			return err
 		}
 		if logprobs && e.Logprobs == nil && e.TrainedTokens() > 0 {
 			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: "+

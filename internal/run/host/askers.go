@@ -50,7 +50,11 @@ func (h *Host) openAsked(ctx context.Context) error {
 				sampling.Temperature, sampling.TopP = new(float32(*a.Temperature)), new(float32(*a.TopP))
 			}
 			h.askers[a.Name] = asker{
-				beyond: &openai.Asker{Client: client, Name: a.Name, Sampling: sampling}, as: []any{client.BaseURL, sampling},
+				beyond: &openai.Asker{
+					Client: client, Name: a.Name, Sampling: sampling,
+					MaxRequests: a.ExternalModelConfig.MaxRequests, MaxTokens: a.ExternalModelConfig.MaxTokens,
+				},
+				as:   []any{client.BaseURL, sampling},
 				fits: func() error { return errChatAPI },
 			}
 			continue

@@ -66,6 +66,9 @@ func Resolve(cfg *config.Settled) (*Stage, error) {
 			}
 		}
 	}
+	if err := checkWords(cfg, s.Objective, s.Tasksets); err != nil {
+		return nil, err
+	}
 	s.asked, err = checkAsked(cfg, s.Tasksets)
 	return s, err
 }
@@ -137,8 +140,11 @@ func fetch(ctx context.Context, cfg *config.Settled, say func(string)) finder {
 	}
 }
 
-// isAtService reports whether a key names a model whose weights a service has.
+// isAtService reports whether a key names a model whose weights a service has, or of which only the tokenizer is read.
 func isAtService(cfg *config.Settled, key string) bool {
+	if key == checkpoint.ModelKey && cfg.Model.ExternalModel.Enable && !cfg.Trains {
+		return true
+	}
 	return cfg.Model.Tinker.Enable && (key == checkpoint.ModelKey || slices.ContainsFunc(cfg.Teachers, func(t config.Teacher) bool {
 		return t.Served == nil && key == t.Key+".model_path"
 	}))

@@ -17,7 +17,12 @@ type Asker struct {
 	Name     string  // by which people know the model
 	Sampling Request // the model's name on its server, and how it samples
 
-	lost atomic.Int64 // questions in a row that found nobody at the address
+	// MaxRequests and MaxTokens, of prompts and answers as the server counts them, end the run before a question beyond them; 0 is
+	// no limit. Questions in flight may exceed MaxTokens.
+	MaxRequests, MaxTokens int
+
+	lost        atomic.Int64 // questions in a row that found nobody at the address
+	asked, paid atomic.Int64 // requests and tokens so far
 }
 
 // maxLost is the number of questions in a row, each with its retries, that may find nobody at the
@@ -41,24 +46,54 @@ func (a *Asker) Ask(ctx context.Context, messages []trinity.Message, o trinity.A
 	if o.MaxTokens > 0 {
 		q.MaxTokens = &o.MaxTokens
 	}
+	m, _, err := a.Reply(ctx, &q)
+	return trinity.Answer{Message: m}, err
+}
+
+// Reply sends a chat and returns the model's message, and whether it ended with "stop" or "length". Its errors are those of Ask.
+func (a *Asker) Reply(ctx context.Context, q *Request) (m trinity.Message, finish string, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
-		return trinity.Answer{}, err
+		return m, "", err
 	}
 	address, err := a.Client.Address("chat/completions")
 	if err != nil {
-		return trinity.Answer{}, trinity.NoAnswer(a.Name, trinity.AskUnreachable, err)
+		return m, "", trinity.NoAnswer(a.Name, trinity.AskUnreachable, err)
+	}
+	if err := a.spend(); err != nil {
+		return m, "", err
 	}
 	reply, err := a.Client.Post(ctx, address, body)
 	if err != nil {
-		return trinity.Answer{}, a.failed(ctx, err)
+		return m, "", a.failed(ctx, err)
 	}
 	a.lost.Store(0)
-	m, reason, err := readReply(reply)
-	if err != nil {
-		return trinity.Answer{}, trinity.NoAnswer(a.Name, reason, err)
+	r, reason, err := readReply(reply)
+	a.paid.Add(int64(r.paid))
+	switch {
+	case err != nil:
+		return m, "", trinity.NoAnswer(a.Name, reason, err)
+	case a.MaxTokens > 0 && r.paid == 0:
+		return m, "", &trinity.EngineError{Err: fmt.Errorf("model %s: max_tokens is set, and the server does not say how many tokens "+
+			"an answer costs (usage): set max_requests instead", a.Name)}
 	}
-	return trinity.Answer{Message: m}, nil
+	return r.Message, r.finish, nil
+}
+
+// spend counts a request, and returns an error that ends the run if it is beyond a limit.
+func (a *Asker) spend() error {
+	asked, paid := a.asked.Add(1), a.paid.Load()
+	over := func(key string, limit int) error {
+		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s %d is reached: raise it, and run the same command to resume", a.Name, key,
+			limit)}
+	}
+	switch {
+	case a.MaxRequests > 0 && asked > int64(a.MaxRequests):
+		return over("max_requests", a.MaxRequests)
+	case a.MaxTokens > 0 && paid >= int64(a.MaxTokens):
+		return over("max_tokens", a.MaxTokens)
+	}
+	return nil
 }
 
 // failed returns the error of a question that was not answered.
@@ -75,29 +110,57 @@ func (a *Asker) failed(ctx context.Context, err error) error {
 	return trinity.NoAnswer(a.Name, trinity.AskUnreachable, err)
 }
 
-// readReply returns the message in the body of a reply, or why there is none.
-func readReply(body []byte) (m trinity.Message, why trinity.AskReason, err error) {
+// replied is what a server answered.
+type replied struct {
+	trinity.Message
+	finish string // "stop" or "length"
+	paid   int    // tokens of prompt and answer; 0 if the server does not say
+}
+
+// readReply returns what the body of a reply says, or why it is no answer.
+func readReply(body []byte) (r replied, why trinity.AskReason, err error) {
 	var reply struct {
 		Choices []struct {
 			FinishReason string `json:"finish_reason"`
 			Message      struct {
-				Content   *string `json:"content"`
-				Reasoning string  `json:"reasoning_content"`
-				Refusal   string  `json:"refusal"`
+				Content   *string    `json:"content"`
+				Reasoning string     `json:"reasoning_content"`
+				Refusal   string     `json:"refusal"`
+				Calls     []ToolCall `json:"tool_calls"`
 			} `json:"message"`
 		} `json:"choices"`
+		Usage Usage `json:"usage"`
 	}
 	if err := json.Unmarshal(body, &reply); err != nil || len(reply.Choices) == 0 {
-		return m, trinity.AskUnreadable, fmt.Errorf("the answer is no chat completion: %s", retry.OneLine(body))
+		return r, trinity.AskUnreadable, fmt.Errorf("the answer is no chat completion: %s", retry.OneLine(body))
 	}
 	c := reply.Choices[0]
+	r.paid = max(reply.Usage.TotalTokens, reply.Usage.PromptTokens+reply.Usage.CompletionTokens)
 	switch {
 	case c.Message.Refusal != "":
-		return m, trinity.AskRefused, errors.New(retry.OneLine([]byte(c.Message.Refusal)))
+		return r, trinity.AskRefused, errors.New(retry.OneLine([]byte(c.Message.Refusal)))
 	case c.FinishReason == "content_filter":
-		return m, trinity.AskRefused, errors.New("the server's filter withholds the answer")
-	case c.Message.Content == nil:
-		return m, trinity.AskUnreadable, fmt.Errorf("the answer has no content: %s", retry.OneLine(body))
+		return r, trinity.AskRefused, errors.New("the server's filter withholds the answer")
+	case c.Message.Content == nil && len(c.Message.Calls) == 0:
+		return r, trinity.AskUnreadable, fmt.Errorf("the answer has no content: %s", retry.OneLine(body))
 	}
-	return trinity.Message{Role: "assistant", Content: *c.Message.Content, Reasoning: c.Message.Reasoning}, "", nil
+	r.Message = trinity.Message{Role: "assistant", Reasoning: c.Message.Reasoning}
+	if c.Message.Content != nil {
+		r.Content = *c.Message.Content
+	}
+	var calls []trinity.ToolCall
+	for _, call := range c.Message.Calls {
+		if !json.Valid([]byte(call.Function.Arguments)) {
+			return r, trinity.AskUnreadable, fmt.Errorf("the arguments of a call of %s are no JSON: %.80s", call.Function.Name,
+				call.Function.Arguments)
+		}
+		calls = append(calls, trinity.ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: json.RawMessage(call.Function.Arguments)})
+	}
+	if calls != nil {
+		r.ToolCalls, err = json.Marshal(calls)
+	}
+	if r.finish = "stop"; c.FinishReason == "length" {
+		r.finish = c.FinishReason
+	}
+	return r, "", err
 }

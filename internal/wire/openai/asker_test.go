@@ -109,3 +109,67 @@ func TestAServerThatStaysAwayEndsTheRun(t *testing.T) {
 		t.Errorf("error %v, want one that ends the run", err)
 	}
 }
+
+// A limit of requests, and one of tokens, ends the run before the first question beyond it. Tokens that the server does not
+// count cannot be limited.
+func TestAskerEndsTheRunAtItsLimits(t *testing.T) {
+	const paid = `{"choices": [{"message": {"content": "yes"}}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}`
+	for _, c := range []struct {
+		requests, tokens int
+		body             string
+		asked            int
+		want             string
+	}{
+		{3, 0, paid, 3, "model judge: max_requests 3 is reached"},
+		{0, 10, paid, 2, "model judge: max_tokens 10 is reached"},
+		{0, 11, paid, 3, "model judge: max_tokens 11 is reached"},
+		{0, 10, yes, 1, "max_tokens is set, and the server does not say"},
+	} {
+		asked := 0
+		a := judge(t, func(w http.ResponseWriter, r *http.Request) { asked++; says(200, c.body)(w, r) })
+		a.MaxRequests, a.MaxTokens = c.requests, c.tokens
+		var err error
+		for i := 0; i < 9 && err == nil; i++ {
+			_, err = a.Ask(t.Context(), []trinity.Message{{Role: "user", Content: "?"}}, trinity.AskOptions{})
+		}
+		if engine := (*trinity.EngineError)(nil); !errors.As(err, &engine) || !strings.Contains(err.Error(), c.want) || asked != c.asked {
+			t.Errorf("%+v: %v after %d requests", c, err, asked)
+		}
+	}
+}
+
+// Status 429 says when to ask again.
+func TestAskerWaitsAsLongAsTheServerAsks(t *testing.T) {
+	asked := 0
+	a := judge(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked == 1 {
+			w.Header().Set("Retry-After", "0.001")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		says(200, yes)(w, r)
+	})
+	a.Client.Retries, a.Client.Pause, a.MaxRequests = 1, time.Hour, 1
+	if answer, err := a.Ask(t.Context(), []trinity.Message{{Role: "user", Content: "?"}}, trinity.AskOptions{}); err != nil || asked != 2 {
+		t.Errorf("%+v, %v after %d requests", answer, err, asked)
+	}
+}
+
+// Calls of tools come with a reply, also without a text. Arguments that are no JSON are no answer.
+func TestAskerReadsCalls(t *testing.T) {
+	const call = `{"choices": [{"message": {"content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "add", ` +
+		`"arguments": "ARGS"}}]}, "finish_reason": "length"}]}`
+	a := judge(t, says(200, strings.Replace(call, "ARGS", `{\"a\": 1}`, 1)))
+	m, finish, err := a.Reply(t.Context(), &openai.Request{Model: "m"})
+	var calls []trinity.ToolCall
+	if err == nil {
+		err = json.Unmarshal(m.ToolCalls, &calls)
+	}
+	if err != nil || finish != "length" || len(calls) != 1 || calls[0].Name != "add" || string(calls[0].Arguments) != `{"a":1}` {
+		t.Errorf("%+v, %q, %v", calls, finish, err)
+	}
+	a = judge(t, says(200, strings.Replace(call, "ARGS", "{", 1)))
+	if _, _, err := a.Reply(t.Context(), &openai.Request{}); err == nil || !strings.Contains(err.Error(), "are no JSON") {
+		t.Errorf("%v", err)
+	}
+}
