@@ -149,6 +149,7 @@ func TestSQLIsBounded(t *testing.T) {
 			"PRAGMA table_info(animal)":                                  "1 | legs | INTEGER | 0 | NULL | 0",
 			"SELECT name FROM pragma_table_info('animal') WHERE cid = 1": "name\nlegs",
 			"SELECT value FROM json_each('[1, 2]')":                      "value\n1\n2",
+			"SELECT x'41ff42'":                                           "A\xffB",
 		},
 	} {
 		env, _ := asked(t, map[string]any{"max_steps": 100, "query_timeout": timeout}, question(animals, "SELECT 1"))

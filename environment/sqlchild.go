@@ -3,7 +3,7 @@ package environment
 import (
 	"context"
 	"database/sql"
-	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,15 +48,46 @@ type findings struct {
 	Wrong  string // why the last query has none
 }
 
-// table is the result of a query.
+// table is the result of a query. Its texts may be any bytes, which a string of JSON may not.
 type table struct {
 	Columns []string
 	Rows    []string // each as one text
 }
 
+// MarshalJSON implements json.Marshaler.
+func (t *table) MarshalJSON() ([]byte, error) {
+	return json.Marshal([][][]byte{toBytes(t.Columns), toBytes(t.Rows)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *table) UnmarshalJSON(data []byte) error {
+	var texts [2][][]byte
+	if err := json.Unmarshal(data, &texts); err != nil {
+		return err
+	}
+	t.Columns, t.Rows = toTexts(texts[0]), toTexts(texts[1])
+	return nil
+}
+
+func toBytes(texts []string) [][]byte {
+	all := make([][]byte, len(texts))
+	for i, text := range texts {
+		all[i] = []byte(text)
+	}
+	return all
+}
+
+func toTexts(all [][]byte) []string {
+	texts := make([]string, len(all))
+	for i, text := range all {
+		texts[i] = string(text)
+	}
+	return texts
+}
+
 var sqliteProcess = process.ConfineTo("sqlite", mostInProcess, func(in *io.SectionReader, out io.Writer) error {
 	var i interview
-	if err := gob.NewDecoder(in).Decode(&i); err != nil {
+	if err := json.NewDecoder(in).Decode(&i); err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -64,7 +95,7 @@ var sqliteProcess = process.ConfineTo("sqlite", mostInProcess, func(in *io.Secti
 	if err != nil {
 		return err
 	}
-	to, once := gob.NewEncoder(out), sync.Once{}
+	to, once := json.NewEncoder(out), sync.Once{}
 	if err := to.Encode(true); err != nil { // what fails from here on is the query's
 		return err
 	}
@@ -94,11 +125,11 @@ func (i *interview) ask(ctx context.Context) (found findings, wrong, err error) 
 		errors.New("the process of SQLite does not answer"))
 	defer cancel()
 	pipe, into := io.Pipe()
-	go func() { _ = into.CloseWithError(gob.NewEncoder(into).Encode(i)) }() // the process says what it could not read
+	go func() { _ = into.CloseWithError(json.NewEncoder(into).Encode(i)) }() // the process says what it could not read
 	defer pipe.Close()
 	var began bool
 	err = sqliteProcess.Run(ctx, pipe, func(out io.Reader) error {
-		from := gob.NewDecoder(io.LimitReader(out, 4*mostInResult))
+		from := json.NewDecoder(io.LimitReader(out, 4*mostInResult))
 		if err := from.Decode(&began); err != nil {
 			return err
 		}
