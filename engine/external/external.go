@@ -50,12 +50,12 @@ func (*plugin) Describe() string { return "an API of text over HTTP" }
 func (*plugin) Reads(*config.Settled) map[string]string {
 	const decides = "the API decides it"
 	keys := map[string]string{"cluster": "the API is elsewhere", "ignore_validator_suggestions": "there is no GPU memory check",
-		"model.trust_remote_code": decides, "model.init": decides}
+		"model.trust_remote_code": decides}
 	for _, key := range []string{
 		"base_urls", "api_key", "tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size", "enable_expert_parallel",
 		"gpu_memory_utilization", "weight_sync_buffer_size", "extra_engine_args", "use_v1", "enforce_eager", "enable_prefix_caching",
 		"enable_chunked_prefill", "enable_runtime_lora_updating", "dtype", "enable_log_requests", "trust_remote_code", "base_port", "seed",
-		"speculate", "kv_across_versions", "keep_thinking", "on_rewrite",
+		"speculate", "kv_across_versions",
 	} {
 		keys["explorer.rollout_model."+key] = decides
 	}

@@ -32,6 +32,11 @@ func settleExternal(r report, explorer *Explorer, model *Model) {
 	model.ExternalModel.Enable, m.EngineType = true, external
 }
 
+const decidedByAPI = "the API decides it"
+
+// answersHere reports whether no model behind an API answers in place of the rollout model.
+func answersHere(s *Settled) bool { return !s.Model.ExternalModel.Enable || !s.Samples }
+
 // check returns what is wrong with a model behind an API that answers in place of the rollout model.
 func (e *ExternalModel) check(r report, w Work) {
 	if e.Enable && w.Samples && e.ModelName == "" {
@@ -53,7 +58,7 @@ func (e *ExternalModel) spec() (spec engine.ExternalSpec) {
 // externalWords tells what leaves the machine.
 func (c *planner) externalWords() []string {
 	e := &c.run.Model.ExternalModel
-	if !e.Enable || !c.run.Samples {
+	if answersHere(c.run) {
 		return nil
 	}
 	address := cmp.Or(e.BaseURL, "the address in "+e.BaseURLEnv)

@@ -198,6 +198,9 @@ var unusedOfModel = []unusedKey{
 		}
 		return "no external model is used"
 	}},
+	{"model.init", unless(answersHere, decidedByAPI)},
+	{"explorer.rollout_model.keep_thinking", unless(answersHere, decidedByAPI)},
+	{"explorer.rollout_model.on_rewrite", unless(answersHere, decidedByAPI)},
 	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 	{"model.logprobs", otherTokens},
 	{"explorer.rollout_model.logprobs", otherTokens},
