@@ -46,7 +46,7 @@ type Needs struct {
 	// function with the whole groups of an explore step, and no other need can be met.
 	Batch bool
 	Group bool // the function compares the rollouts of a task, so repeat_times must be 2 or more
-	Steps bool // with Group: a rollout may have several experiences, its steps
+	Steps bool // a rollout may have several experiences, its steps
 
 	Values         bool // Experience.Values, from a critic
 	Reference      bool // Experience.RefLogprobs

@@ -143,6 +143,9 @@ func (r *configReader) noRope() {
 	if r.flag("use_sliding_window", false) && r.raw["sliding_window"] != nil {
 		r.lacks("use_sliding_window of a %s", c.Architecture)
 	}
+	if types, _ := r.raw["layer_types"].([]any); slices.Contains(types, any("sliding_attention")) {
+		r.lacks("sliding_attention in layer_types of a %s", c.Architecture)
+	}
 	every := r.integer("no_rope_layer_interval", r.noRopeEvery)
 	given := r.layerNumbers("no_rope_layers")
 	switch {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // descent holds the weights of the smallest engines: a number per token of the vocabulary, which
@@ -38,7 +39,7 @@ func (d *descent) usable() error {
 // check returns an error for a batch that the engine cannot compute.
 func (d *descent) check(b *trinity.Batch) error {
 	for _, e := range b.Experiences {
-		if err := e.Check(); err != nil {
+		if err := engine.CheckText(e); err != nil {
 			return err
 		}
 		for t, token := range slices.Concat(e.Tokens, e.Targets) {

@@ -79,7 +79,7 @@ func (a *cod) Validate() error {
 }
 
 // Needs implements trinity.Advantage.
-func (*cod) Needs() trinity.Needs { return trinity.Needs{} }
+func (*cod) Needs() trinity.Needs { return trinity.Needs{Steps: true} }
 
 // Advantages implements trinity.Advantage.
 func (a *cod) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {

@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -77,6 +80,20 @@ func TestLoadWeightsOfAnotherModel(t *testing.T) {
 	}
 	if err := loader.LoadWeights(ctx, tiny("qwen3").ModelPath, 2); err == nil || !strings.Contains(err.Error(), "another model than the one that was opened: Architecture is qwen3, not llama") {
 		t.Errorf("another model's weights: %v", err)
+	}
+	gated := t.TempDir()
+	if err := os.CopyFS(gated, os.DirFS(tiny("llama").ModelPath)); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(gated, "config.json"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(gated, "config.json"), bytes.Replace(config, []byte(`"silu"`), []byte(`"gelu"`), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loader.LoadWeights(ctx, gated, 3); err == nil || !strings.Contains(err.Error(), `hidden_act "gelu": the embedded engine does not compute it`) {
+		t.Errorf("weights of a model that the engine does not compute: %v", err)
 	}
 }
 

@@ -63,8 +63,10 @@ func TestThePlanSaysWhatPartsLeaveOver(t *testing.T) {
 			t.Errorf("train_batch_size %s: %s", size, text)
 		}
 	}
-	for _, algorithm := range []string{"multi_step_grpo", "remax"} {
-		_, err := p.run(t, append(learnsToJudge, "algorithm.algorithm_type="+algorithm)...)
+	for _, algorithm := range []string{
+		"algorithm_type=multi_step_grpo", "algorithm_type=remax", "algorithm_type=reinforceplusplus", "advantage_fn=cod",
+	} {
+		_, err := p.run(t, append(learnsToJudge, "algorithm."+algorithm)...)
 		oneLine(t, err, "workflow math_trainable_ruler_workflow gives experiences of several parts", "choose an advantage_fn")
 	}
 }

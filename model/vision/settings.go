@@ -107,7 +107,7 @@ func readJSON(path string, into any) error {
 }
 
 func (s *settings) failed(format string, args ...any) error {
-	return fmt.Errorf(s.path+": "+format, args...)
+	return fmt.Errorf("%s: %w", s.path, fmt.Errorf(format, args...))
 }
 
 // maxSide bounds the numbers of pixels and patches that files give.

@@ -59,6 +59,10 @@ func (p *Processor) Canonical(file []byte) (*Image, error) {
 		return nil, fmt.Errorf("the model's processor wants %d×%d pixels, at most %d are made: lower the sizes in preprocessor_config.json",
 			width, height, maxPixels)
 	}
+	if width > maxPixels/img.Rect.Dy() { // what a resize of the width alone makes
+		return nil, fmt.Errorf("the image of %d×%d pixels is too narrow: at most %d are made on the way to %d×%d",
+			img.Rect.Dx(), img.Rect.Dy(), maxPixels, width, height)
+	}
 	var out bytes.Buffer
 	if err := png.Encode(&out, resize(img, width, height, p.filter)); err != nil {
 		return nil, err

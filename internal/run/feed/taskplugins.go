@@ -82,9 +82,10 @@ func pluginsOf(t *trinity.Task) (p taskPlugins, err error) {
 // as if they were rollouts.
 func (t *Taskset) checkSteps(s *config.Settled) error {
 	a := s.Method.Advantage
-	if !t.Eval && a != nil && trinity.RequirementsOf(t.plugins.workflow).Parts && (a.Needs().Steps || a.Needs().GreedyReward) {
-		return s.At(t.Key, fmt.Sprintf("workflow %s gives experiences of several parts, and advantage_fn %s takes those of a rollout "+
-			"for its steps", t.DefaultWorkflowType, s.Algorithm.AdvantageFn), "choose an advantage_fn that knows no steps, such as grpo")
+	if !t.Eval && a != nil && trinity.RequirementsOf(t.plugins.workflow).Parts && (a.Needs().Steps || a.Needs().GreedyReward || a.Needs().Batch) {
+		return s.At(t.Key, fmt.Sprintf("workflow %s gives experiences of several parts, and advantage_fn %s takes them for steps of a "+
+			"rollout, or compares all of a batch", t.DefaultWorkflowType, s.Algorithm.AdvantageFn),
+			"choose an advantage_fn that compares the rollouts of a task alone, such as grpo")
 	}
 	if t.Eval || a == nil || !a.Needs().Group || a.Needs().Steps || !trinity.RequirementsOf(t.plugins.workflow).Steps {
 		return nil
