@@ -92,7 +92,8 @@ func TestLoadWeightsOfAnotherModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := loader.LoadWeights(ctx, gated, 3); err == nil || !strings.Contains(err.Error(), `hidden_act "gelu": the embedded engine does not compute it`) {
+	const want = `hidden_act "gelu": the embedded engine does not compute it`
+	if err := loader.LoadWeights(ctx, gated, 3); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("weights of a model that the engine does not compute: %v", err)
 	}
 }

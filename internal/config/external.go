@@ -32,14 +32,15 @@ func settleExternal(r report, explorer *Explorer, model *Model) {
 	model.ExternalModel.Enable, m.EngineType = true, external
 }
 
-const decidedByAPI = "the API decides it"
+// answers reports whether the API answers in place of the rollout model.
+func (e *ExternalModel) answers(w Work) bool { return e.Enable && w.Samples }
 
-// answersHere reports whether no model behind an API answers in place of the rollout model.
-func answersHere(s *Settled) bool { return !s.Model.ExternalModel.Enable || !s.Samples }
+// decidedByAPI is the reason of a key that every sampler reads but an API.
+var decidedByAPI = unless(func(s *Settled) bool { return !s.Model.ExternalModel.answers(s.Work) }, "the API decides it")
 
 // check returns what is wrong with a model behind an API that answers in place of the rollout model.
 func (e *ExternalModel) check(r report, w Work) {
-	if e.Enable && w.Samples && e.ModelName == "" {
+	if e.answers(w) && e.ModelName == "" {
 		r.fail(externalKey+".model_name", "the model has no name at its server", "set it, such as gpt-4o-mini")
 	}
 }
@@ -58,7 +59,7 @@ func (e *ExternalModel) spec() (spec engine.ExternalSpec) {
 // externalWords tells what leaves the machine.
 func (c *planner) externalWords() []string {
 	e := &c.run.Model.ExternalModel
-	if answersHere(c.run) {
+	if !e.answers(c.run.Work) {
 		return nil
 	}
 	address := cmp.Or(e.BaseURL, "the address in "+e.BaseURLEnv)

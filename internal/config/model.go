@@ -193,14 +193,14 @@ func (model *Model) checkTasksetAdapter(r report, w Work, t TasksetEntry) {
 var unusedOfModel = []unusedKey{
 	{tinkerKey, func(s *Settled, key string) string { return s.Model.Tinker.unused(&s.Engines, key) }},
 	{externalKey, func(s *Settled, key string) string {
-		if s.Model.ExternalModel.Enable && s.Samples {
+		if s.Model.ExternalModel.answers(s.Work) {
 			return ""
 		}
 		return "no external model is used"
 	}},
-	{"model.init", unless(answersHere, decidedByAPI)},
-	{"explorer.rollout_model.keep_thinking", unless(answersHere, decidedByAPI)},
-	{"explorer.rollout_model.on_rewrite", unless(answersHere, decidedByAPI)},
+	{"model.init", decidedByAPI},
+	{"explorer.rollout_model.keep_thinking", decidedByAPI},
+	{"explorer.rollout_model.on_rewrite", decidedByAPI},
 	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 	{"model.logprobs", otherTokens},
 	{"explorer.rollout_model.logprobs", otherTokens},

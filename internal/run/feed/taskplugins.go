@@ -81,8 +81,8 @@ func pluginsOf(t *trinity.Task) (p taskPlugins, err error) {
 // checkSteps returns an error if the algorithm would compare the steps of one rollout with one another
 // as if they were rollouts.
 func (t *Taskset) checkSteps(s *config.Settled) error {
-	a := s.Method.Advantage
-	if !t.Eval && a != nil && trinity.RequirementsOf(t.plugins.workflow).Parts && (a.Needs().Steps || a.Needs().GreedyReward || a.Needs().Batch) {
+	a, parts := s.Method.Advantage, trinity.RequirementsOf(t.plugins.workflow).Parts
+	if !t.Eval && a != nil && parts && (a.Needs().Steps || a.Needs().GreedyReward || a.Needs().Batch) {
 		return s.At(t.Key, fmt.Sprintf("workflow %s gives experiences of several parts, and advantage_fn %s takes them for steps of a "+
 			"rollout, or compares all of a batch", t.DefaultWorkflowType, s.Algorithm.AdvantageFn),
 			"choose an advantage_fn that compares the rollouts of a task alone, such as grpo")

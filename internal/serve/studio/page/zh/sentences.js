@@ -674,6 +674,7 @@ export const sentences = {
   "%s is a file, and %s": "%s 是文件，而%s",
   "%s has no weights, and %s": "%s 没有权重，而%s",
   "%s has no weights": "%s 没有权重",
+  "the API decides it": "由 API 决定",
   "name a model that has been trained": "请指定训练过的模型",
   "it has not answered for %v": "它在 %v 内没有应答",
   "the interpreter %s does not work: %w": "解释器 %s 无法工作：%w",
