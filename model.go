@@ -410,10 +410,10 @@ func (m *Model) hold(p *SamplingParams) { p.Hold = m.Ended }
 func (m *Model) record(prompt []int32, c called) *Experience {
 	e := m.begin(c.turn, prompt, c)
 	e.extend(nil, c.Completion, true)
+	e.Response = m.Renderer.Decode(c.Tokens)
 	if c.Words != nil {
 		e.learnWords(&c)
 	}
-	e.Response = m.Renderer.Decode(c.Tokens)
 	return e
 }
 

@@ -18,15 +18,16 @@ func (m *Model) write(prompt Prompt, c *Completion) (mask []bool, err error) {
 	learn := make([]bool, len(messages))
 	learn[len(prompt.Messages)] = true
 	tokens, learnt, err := m.Renderer.RenderTraining(messages, prompt.Tools, learn)
-	begin, end := len(prompt.Tokens), slices.Index(learnt, true)
+	begin, end := len(prompt.Tokens), len(tokens)
+	for ; end > begin && !learnt[end-1]; end-- { // what closes a turn is not learnt
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("writing the reply of %s as tokens: %w", c.Source, err)
-	case end < begin || !slices.Equal(tokens[:begin], prompt.Tokens):
+	case end <= begin || !slices.Equal(tokens[:begin], prompt.Tokens):
 		return nil, fmt.Errorf("the chat template begins the reply of %s otherwise than it opens a reply", c.Source)
-	}
-	for end = len(tokens); !learnt[end-1]; {
-		end--
+	case c.FinishReason == "length" && c.Words.Content == "" && c.Words.Reasoning != "":
+		return nil, fmt.Errorf("the reply of %s was cut while it thought: raise max_response_tokens", c.Source)
 	}
 	c.Tokens, mask = tokens[begin:end], learnt[begin:end]
 	if err := m.reads(c, prompt.Tools); err != nil {
@@ -82,7 +83,8 @@ func (m *Model) reads(c *Completion, tools json.RawMessage) error {
 	return nil
 }
 
-// learnWords makes an experience one of a reply that came as words: without log-probabilities, learnt where the template says.
+// learnWords makes an experience one of a reply that came as words: without log-probabilities, learnt where the template says, and
+// rewarded for the words.
 func (e *Experience) learnWords(c *called) {
 	at := len(e.Tokens) - len(c.mask)
 	copy(e.Mask[at:], c.mask)
@@ -92,4 +94,7 @@ func (e *Experience) learnWords(c *called) {
 		}
 	}
 	e.Logprobs, e.Source = nil, c.Source
+	if c.Words.Reasoning == "" && len(c.Words.ToolCalls) == 0 { // a template may write more, such as empty thinking
+		e.Response = c.Words.Content
+	}
 }
