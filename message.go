@@ -32,8 +32,8 @@ type Part struct {
 }
 
 // ContentParts returns Parts, with the text that was put before or behind Content since. A message
-// without images has one text. The error is about a message with images whose text was replaced, so
-// that nobody knows where the images belong.
+// without images has one text. If the text of a message with images was replaced, the error says so:
+// the places of the images in the new text are not known.
 func (m Message) ContentParts() ([]Part, error) {
 	if m.Parts == nil {
 		return []Part{{Text: m.Content}}, nil

@@ -33,7 +33,7 @@ func (m *Model) write(prompt Prompt, c *Completion) (mask []bool, err error) {
 	if err := m.reads(c, prompt.Tools); err != nil {
 		return nil, err
 	}
-	if c.FinishReason == "length" { // it has not ended, so nobody learns that it does
+	if c.FinishReason == "length" { // a cut reply has no end that training could learn
 		text := m.Renderer.Decode(c.Tokens)
 		for n := len(c.Tokens) - 1; n > 0 && m.Renderer.Decode(c.Tokens[:n]) == text; n-- {
 			c.Tokens, mask = c.Tokens[:n], mask[:n]

@@ -30,7 +30,7 @@ type family struct {
 	projections       projectionNames                     // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
-	classifier        string                              // prefix of the classes with another head; "" is that of class
+	classifier        string                              // prefix of the names of classes with another head; "" means that of class
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
 	gguf              ggufForm

@@ -72,7 +72,7 @@ func writeForeign(t *testing.T, change string, tensors map[string][]int) string 
 	return dir
 }
 
-// The tensors of a foreign model are those of its files: they are counted, adapted and compared by them.
+// A foreign model has the tensors that its files name. Parameters are counted, adapters placed and models compared by these names.
 func TestForeignModelHasTheTensorsOfItsFiles(t *testing.T) {
 	const layer = "model.layers.1."
 	dir := writeForeign(t, `{"model_type":"lfm2"}`, map[string][]int{

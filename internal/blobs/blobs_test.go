@@ -14,7 +14,7 @@ import (
 func TestBlobsAreReadByDigest(t *testing.T) {
 	dir := t.TempDir()
 	s := In(dir)
-	// The digest is that of sha256sum.
+	// sha256sum prints this digest of the file.
 	const want = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	digest, err := s.Put([]byte("abc"))
 	if err != nil || digest != want {

@@ -87,7 +87,7 @@ func TestFilesWithoutImagesAreRead(t *testing.T) {
 	}
 }
 
-// Images share no token, and nobody samples one.
+// The places of two images have no token in common, and no place has a token that training learns.
 func TestImagesHaveTheirPlace(t *testing.T) {
 	grid := [3]int{1, 2, 2}
 	one := func(at, n int) trinity.Image { return trinity.Image{Digest: digest, At: at, Len: n, Grid: grid} }

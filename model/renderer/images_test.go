@@ -109,7 +109,7 @@ func withTokens(t *testing.T, added [][2]any) *tokenizer.Tokenizer {
 	return tok
 }
 
-// chatOf is the chat of a record, whose images are those of order.
+// chatOf returns the chat of a record. order has the digests of its images.
 func chatOf(t *testing.T, r imageRecord, order []string) (chat []trinity.Message) {
 	t.Helper()
 	for _, m := range r.Chat {

@@ -21,15 +21,15 @@ type Asker struct {
 	// no limit. Questions in flight may exceed MaxTokens.
 	MaxRequests, MaxTokens int
 
-	lost        atomic.Int64 // questions in a row that found nobody at the address
+	lost        atomic.Int64 // questions in a row without a server at the address
 	asked, paid atomic.Int64 // requests and tokens so far
 }
 
-// maxLost is the number of questions in a row, each with its retries, that may find nobody at the
-// address before the run ends.
+// maxLost is the number of questions in a row, each with its retries, that may find no server at
+// the address before the run ends.
 const maxLost = 10
 
-// Ask implements [trinity.Asker]. After maxLost questions in a row that found nobody the error is a
+// Ask implements [trinity.Asker]. After maxLost questions in a row without a server the error is a
 // [trinity.EngineError], which ends the run.
 func (a *Asker) Ask(ctx context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
 	q := a.Sampling
