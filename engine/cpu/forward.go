@@ -43,14 +43,14 @@ func (b *backbone) forward(ctx context.Context, m *network, p *packing, train bo
 // scaleEmbeddings multiplies embeddings, or their gradient, by the model's factor.
 func (b *backbone) scaleEmbeddings(x kernel.Matrix) {
 	if s := b.cfg.EmbeddingScale; s != 0 {
-		scaleRows(b.pool, x, float32(s))
+		kernel.ScaleRows(b.pool, x, float32(s))
 	}
 }
 
 // scalePart multiplies what a part of a layer adds to the residual stream by the model's factor.
 func (b *backbone) scalePart(x kernel.Matrix) {
 	if s := b.cfg.ResidualScale; s != 0 {
-		scaleRows(b.pool, x, float32(s))
+		kernel.ScaleRows(b.pool, x, float32(s))
 	}
 }
 

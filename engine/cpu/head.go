@@ -222,7 +222,7 @@ func (h *head) chunkLogits(m *network, p *packing, from, to int) kernel.Matrix {
 // scaleLogits divides logits by the divisor of the model that gave them.
 func scaleLogits(pool *kernel.Pool, cfg *model.Config, logits kernel.Matrix) {
 	if s := cfg.LogitScale; s != 0 {
-		scaleRows(pool, logits, float32(1/s))
+		kernel.ScaleRows(pool, logits, float32(1/s))
 	}
 }
 

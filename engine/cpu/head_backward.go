@@ -58,7 +58,7 @@ func (h *head) backAdapter(l, grad *linear, dNormed, dLogits, normed kernel.Matr
 	kernel.MatMul(h.pool, grad.up[0].b, dLogits.T(), low, true)
 	dLow := kernel.NewMatrix(h.space.low.gradient, normed.Rows, l.down.Rows)
 	h.backStates(dLow, dLogits, l.up[0].b)
-	scaleRows(h.pool, dLow, l.scale)
+	kernel.ScaleRows(h.pool, dLow, l.scale)
 	kernel.MatMul(h.pool, grad.down, dLow.T(), normed, true)
 	kernel.MatMul(h.pool, dNormed, dLow, l.down, true)
 }

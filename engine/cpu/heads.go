@@ -9,7 +9,7 @@ func (b *backbone) rotate(layer int, qkv kernel.Matrix, p *packing, back bool) {
 	if b.local.cfg != nil && c.Window(layer) > 0 {
 		tables = &b.local
 	}
-	kernel.ScaleRows(b.pool, qkv.ColRange(0, c.NumHeads*c.HeadDim), tables.query, p.positions)
+	kernel.ScaleByPosition(b.pool, qkv.ColRange(0, c.NumHeads*c.HeadDim), tables.query, p.positions)
 	rotated := qkv.ColRange(0, (c.NumHeads+c.NumKVHeads)*c.HeadDim)
 	if back {
 		kernel.RoPEBackward(b.pool, rotated, c.HeadDim, tables.cos, tables.sin, p.positions)

@@ -77,7 +77,7 @@ func (l *linear) apply(pool *kernel.Pool, space lowSpace, y, x kernel.Matrix) {
 func (l *linear) project(pool *kernel.Pool, space lowSpace, x kernel.Matrix) kernel.Matrix {
 	low := kernel.NewMatrix(space.values, x.Rows, l.down.Rows)
 	kernel.MatMul(pool, low, x, l.down.T(), false)
-	scaleRows(pool, low, l.scale)
+	kernel.ScaleRows(pool, low, l.scale)
 	return low
 }
 
@@ -107,7 +107,7 @@ func (l *linear) backward(pool *kernel.Pool, space lowSpace, grad *linear, dx, d
 		kernel.MatMul(pool, grad.up[i].b, part.T(), l.columnsOf(low, i), true)
 		kernel.MatMul(pool, l.columnsOf(dLow, i), part, u.b, false)
 	}
-	scaleRows(pool, dLow, l.scale)
+	kernel.ScaleRows(pool, dLow, l.scale)
 	kernel.MatMul(pool, grad.down, dLow.T(), x, true)
 	kernel.MatMul(pool, dx, dLow, l.down, true)
 }

@@ -42,14 +42,26 @@ var headHints = map[model.Head]string{
 
 // openFile opens the model's files, or makes random weights for a directory that has only a config.
 func openFile(opts Options) (*model.Model, error) {
+	if opts.InitStyle == "" || model.HasWeights(opts.ModelPath) {
+		return openComputed(opts.ModelPath)
+	}
 	cfg, err := readConfig(opts.ModelPath)
 	if err != nil {
 		return nil, err
 	}
-	if opts.InitStyle == "" || model.HasWeights(opts.ModelPath) {
-		return model.Open(opts.ModelPath)
-	}
 	return model.RandomInit(cfg, opts.InitSeed, opts.InitStyle)
+}
+
+// openComputed opens the files of a model that this engine computes.
+func openComputed(path string) (*model.Model, error) {
+	m, err := model.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseForeign(path, m.Config); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
 }
 
 // readConfig reads the config of a model that this engine computes.
@@ -58,8 +70,13 @@ func readConfig(path string) (*model.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return cfg, refuseForeign(path, cfg)
+}
+
+// refuseForeign returns an error for a model that this engine does not compute.
+func refuseForeign(path string, cfg *model.Config) error {
 	if err := cfg.Foreign.Refuse(); err != nil {
-		return nil, fmt.Errorf("cpu: %s: %w", path, err)
+		return fmt.Errorf("cpu: %s: %w", path, err)
 	}
-	return cfg, nil
+	return nil
 }

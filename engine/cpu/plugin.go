@@ -218,14 +218,11 @@ func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) 
 	if s.lora {
 		return s.loadPolicy(dir, version)
 	}
-	model, err := model.Open(dir)
+	model, err := openComputed(dir)
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	if err := model.Config.Foreign.Refuse(); err != nil {
-		return fmt.Errorf("cpu: %s: %w", dir, err)
-	}
 	if difference := s.cfg.Differs(model.Config); difference != "" {
 		return fmt.Errorf("cpu: %s is another model than the one that was opened: %s", dir, difference)
 	}

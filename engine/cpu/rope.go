@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
@@ -68,17 +66,12 @@ func (t *ropeTables) build(base int, lengths map[int]bool) {
 	}
 }
 
-// fill computes n positions, from a row on, for inputs of length tokens. The sampler does the same
-// arithmetic, so that both get the same bits.
+// fill computes n positions, from a row on, for inputs of length tokens.
 func (t *ropeTables) fill(from, n, length int) {
 	inverse, scale := t.cfg.InverseFrequencies(length)
-	for position := range n {
-		cos, sin := t.cos.Row(from+position), t.sin.Row(from+position)
-		for i, f := range inverse {
-			sine, cosine := math.Sincos(float64(position) * f)
-			cos[i], sin[i] = float32(cosine*scale), float32(sine*scale)
-		}
-		if t.query != nil {
+	kernel.Rotations(t.cos.RowRange(from, from+n), t.sin.RowRange(from, from+n), inverse, scale)
+	if t.query != nil {
+		for position := range n {
 			t.query[from+position] = t.cfg.RopeScaling.QueryScale(position)
 		}
 	}

@@ -36,11 +36,6 @@ func clearRows(pool *kernel.Pool, m kernel.Matrix) {
 	eachRow(pool, m.Rows, func(i int) { clear(m.Row(i)) })
 }
 
-// scaleRows multiplies m by a number.
-func scaleRows(pool *kernel.Pool, m kernel.Matrix, factor float32) {
-	eachRow(pool, m.Rows, func(i int) { kernel.Scale(m.Row(i), m.Row(i), factor) })
-}
-
 // scatterAdd adds rows i of src to rows index[i] of dst. Each task takes some of the columns and
 // all rows, so every sum runs in increasing i for any number of cores.
 func scatterAdd(pool *kernel.Pool, dst, src kernel.Matrix, index []int32) {

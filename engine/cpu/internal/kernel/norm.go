@@ -185,12 +185,24 @@ func rope(pool *Pool, what string, x Matrix, headDim int, cos, sin Matrix, posit
 	})
 }
 
-// ScaleRows multiplies row i of x by factors[positions[i]]. Nil factors are all 1.
-func ScaleRows(pool *Pool, x Matrix, factors []float32, positions []int32) {
+// Rotations fills the tables of [RoPE]: at position p the angle of pair j is p·frequencies[j], and scale multiplies
+// cosine and sine.
+func Rotations(cos, sin Matrix, frequencies []float64, scale float64) {
+	for position := range cos.Rows {
+		c, s := cos.Row(position), sin.Row(position)
+		for j, f := range frequencies {
+			sine, cosine := math.Sincos(float64(position) * f)
+			c[j], s[j] = float32(cosine*scale), float32(sine*scale)
+		}
+	}
+}
+
+// ScaleByPosition multiplies row i of x by factors[positions[i]]. Nil factors are all 1.
+func ScaleByPosition(pool *Pool, x Matrix, factors []float32, positions []int32) {
 	if factors == nil {
 		return
 	}
-	x.checkShape("ScaleRows: x", len(positions), x.Cols)
+	x.checkShape("ScaleByPosition: x", len(positions), x.Cols)
 	pool.runRows(x.Rows, x.Cols, func(from, to int) {
 		for i := from; i < to; i++ {
 			if a := factors[positions[i]]; a != 1 {

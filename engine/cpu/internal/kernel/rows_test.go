@@ -135,7 +135,7 @@ func init() {
 		ropeOp("RoPE", func(headDim int) int { return headDim }),
 		ropeOp("RoPE of a part of each head", func(headDim int) int { return (3*headDim/4 + 1) &^ 1 }),
 		rowOp{
-			name:   "ScaleRows",
+			name:   "ScaleByPosition",
 			inputs: func(r *rand.Rand, cols int) [][]float32 { return [][]float32{random(r, opRows*cols)} },
 			forward: func(pool *Pool, in [][]float32, cols int) []float32 {
 				return scaledRows(pool, in[0], cols)
@@ -161,7 +161,7 @@ var (
 
 func scaledRows(pool *Pool, x []float32, cols int) []float32 {
 	y := clone(rowMatrix(x, cols))
-	ScaleRows(pool, y, rowFactors, rowPositions)
+	ScaleByPosition(pool, y, rowFactors, rowPositions)
 	return y.Data
 }
 

@@ -73,6 +73,16 @@ func Scale(y, x []float32, a float32) {
 	unary(y, x, func(y, x *float32, n int) { ks.scale(y, x, a, n) })
 }
 
+// ScaleRows multiplies x [rows, cols] by a.
+func ScaleRows(pool *Pool, x Matrix, a float32) {
+	x.checkShape("ScaleRows: x", x.Rows, x.Cols)
+	pool.runRows(x.Rows, x.Cols, func(from, to int) {
+		for i := from; i < to; i++ {
+			Scale(x.Row(i), x.Row(i), a)
+		}
+	})
+}
+
 // Exp writes y = eˣ, relative error below 1e-7, 0 below x = -87.3; y may be x.
 func Exp(y, x []float32) {
 	checkLen("Exp", y, len(x))

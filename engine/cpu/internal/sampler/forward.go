@@ -152,7 +152,7 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 		rope = &m.weights.local
 	}
 	if cfg.Rotates(layer) {
-		kernel.ScaleRows(m.pool, qkv.ColRange(0, q), rope.query, b.positions)
+		kernel.ScaleByPosition(m.pool, qkv.ColRange(0, q), rope.query, b.positions)
 		kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, rope.cos, rope.sin, b.positions)
 	}
 	m.mark("rest")
@@ -171,14 +171,9 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 // add adds what a part of a layer gives to the residual stream x, with the model's factor.
 func (m *network) add(x, part kernel.Matrix) {
 	if s := m.cfg.ResidualScale; s != 0 {
-		m.scale(part, float32(s))
+		kernel.ScaleRows(m.pool, part, float32(s))
 	}
 	kernel.AddRows(m.pool, x, part)
-}
-
-// scale multiplies x [R, n] by a factor.
-func (m *network) scale(x kernel.Matrix, factor float32) {
-	m.pool.Run(x.Rows, func(i int) { kernel.Scale(x.Row(i), x.Row(i), factor) })
 }
 
 // norm returns the normed rows of x, in y, which may be x; x itself if the model has no such norm.
@@ -250,7 +245,7 @@ func (m *network) head(b *batch, from, to int) kernel.Matrix {
 	b.headAdapted = stretches(b.headAdapted, b.headAdapters[from:to])
 	m.adapt(b.headAdapted, logits, hidden, func(u *updates) *update { return &u.head })
 	if s := m.cfg.LogitScale; s != 0 {
-		m.scale(logits, float32(1/s))
+		kernel.ScaleRows(m.pool, logits, float32(1/s))
 	}
 	m.mark("head")
 	return logits

@@ -2,7 +2,6 @@ package sampler
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
@@ -62,11 +61,8 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 	attentionNorm, outNorm, mlpNorm, downNorm := cfg.LayerNorms()
 	for i := range w.layers {
 		l := &w.layers[i]
-		for j, name := range []string{attentionNorm, outNorm, mlpNorm, downNorm} {
-			if name != "" {
-				*[]*[]float32{&l.attentionNorm, &l.outNorm, &l.mlpNorm, &l.downNorm}[j] = t.Float32(cfg.HiddenSize)
-			}
-		}
+		l.attentionNorm, l.outNorm = t.norm(attentionNorm, cfg.HiddenSize), t.norm(outNorm, cfg.HiddenSize)
+		l.mlpNorm, l.downNorm = t.norm(mlpNorm, cfg.HiddenSize), t.norm(downNorm, cfg.HiddenSize)
 		l.qkv = t.linear(q+2*kv, cfg.HiddenSize, cfg.AttentionBias)
 		l.out = t.linear(cfg.HiddenSize, q, cfg.AttentionOutputBias)
 		if cfg.Sparse(i) {
@@ -75,11 +71,11 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 			l.gateUp = t.linear(2*cfg.IntermediateSize, cfg.HiddenSize, cfg.MLPBias)
 			l.down = t.linear(cfg.HiddenSize, cfg.IntermediateSize, cfg.MLPBias)
 		}
-		if cfg.QKNorm {
+		switch {
+		case cfg.WideQKNorm:
+			l.qNorm, l.kNorm = t.Float32(q), t.Float32(kv)
+		case cfg.QKNorm:
 			l.qNorm, l.kNorm = t.Float32(cfg.HeadDim), t.Float32(cfg.HeadDim)
-			if cfg.WideQKNorm {
-				l.qNorm, l.kNorm = t.Float32(q), t.Float32(kv)
-			}
 		}
 	}
 	w.rope = t.rotations(cfg, opts.MaxModelLen)
@@ -87,6 +83,14 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 		w.local = t.rotations(local, opts.MaxModelLen)
 	}
 	return w, t.Err
+}
+
+// norm takes the memory of a norm by its name; nil if the model has none.
+func (t *taker) norm(name string, n int) []float32 {
+	if name == "" {
+		return nil
+	}
+	return t.Float32(n)
 }
 
 // rotations takes and fills the tables of RoPE, unless the arena only counts.
@@ -100,15 +104,9 @@ func (t *taker) rotations(cfg *model.Config, length int) (r rotations) {
 	if t.Err != nil || r.cos.Data == nil {
 		return r
 	}
-	for position := range length {
-		cos, sin := r.cos.Row(position), r.sin.Row(position)
-		for i, f := range frequencies {
-			s, c := math.Sincos(float64(position) * f)
-			cos[i], sin[i] = float32(c*scale), float32(s*scale)
-		}
-		if r.query != nil {
-			r.query[position] = cfg.RopeScaling.QueryScale(position)
-		}
+	kernel.Rotations(r.cos, r.sin, frequencies, scale)
+	for position := range r.query {
+		r.query[position] = cfg.RopeScaling.QueryScale(position)
 	}
 	return r
 }

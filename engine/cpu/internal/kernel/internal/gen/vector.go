@@ -196,16 +196,10 @@ func kernels(m machine) []kernel {
 			m.constant(f, 1, one)
 			m.div(f, 0, 1, 0) // s
 			m.mul(f, 4, 4, 0) // gate·s
-			m.load(f, 1, 2, off)
-			m.load(f, 2, 4, off)
-			m.mul(f, 2, 1, 2) // dy·up
-			m.mul(f, 1, 1, 4) // dup
 			m.move(f, 3, 4)
 			m.fnma(f, 3, 0, 4)
-			m.add(f, 3, 3, 0)
-			m.mul(f, 2, 2, 3)
-			m.store(f, 2, 0, off)
-			m.store(f, 1, 1, off)
+			m.add(f, 3, 3, 0) // derivative of the activation
+			gateGrads(f, off, 4, 3)
 		}},
 		{name: "geglu", args: pointer("y", "gate", "up"), advance: 3, body: func(f *function, off, _ int) {
 			m.load(f, 4, 1, off)
@@ -232,13 +226,7 @@ func kernels(m machine) []kernel {
 			m.add(f, 2, 2, 1)
 			m.add(f, 2, 2, 1) // derivative of geluArgument
 			m.fma(f, 0, 5, 2) // derivative of the activation
-			m.load(f, 1, 2, off)
-			m.load(f, 2, 4, off)
-			m.mul(f, 2, 1, 2) // dy·up
-			m.mul(f, 1, 1, 3) // dup
-			m.mul(f, 2, 2, 0)
-			m.store(f, 2, 0, off)
-			m.store(f, 1, 1, off)
+			gateGrads(f, off, 3, 0)
 		}},
 		{name: "rotate", args: join(pointer("x0", "x1", "cos", "sin"), scalar("sign")...), advance: 4, body: func(f *function, off, _ int) {
 			m.load(f, 0, 0, off)
@@ -272,6 +260,18 @@ func sigmoidDenominator(f *function, d, x vec) {
 	m.sub(f, d, d, x)
 	exp(f, d, 1, 2, 3)
 	m.addConstant(f, d, d, one)
+}
+
+// gateGrads stores the gradients by gate and up, given the activation of the gate and its derivative; 1 and 2 are lost.
+func gateGrads(f *function, off int, activation, derivative vec) {
+	m := f.set.m
+	m.load(f, 1, 2, off)
+	m.load(f, 2, 4, off)
+	m.mul(f, 2, 1, 2) // dy·up
+	m.mul(f, 1, 1, activation)
+	m.mul(f, 2, 2, derivative)
+	m.store(f, 2, 0, off)
+	m.store(f, 1, 1, off)
 }
 
 // geluArgument emits t = x·(geluSlope + geluCube·x²), for which gelu(x) = x·sigmoid(t); 0 is lost.
