@@ -40,6 +40,7 @@ func (*plugin) Reads(*config.Settled) map[string]string {
 		"trainer.trust_remote_code":                                                        noCode,
 		"trainer.megatron.tensor_model_parallel_size":                                      "",
 		"trainer.megatron":                                                                 tree,
+		"trainer.deepspeed":                                                                "",
 		"trainer.trainer_config.critic.strategy":                                           tree,
 		"trainer.trainer_config.critic.model":                                              tree,
 		"trainer.trainer_config.critic.use_dynamic_bsz":                                    tree,
@@ -87,11 +88,7 @@ func (*plugin) Refuses(c *config.Settled) (refusals []config.Refusal) {
 		}
 	}
 	const inModel = "write it into the model's config.json"
-	const strategy = "trainer.trainer_strategy"
-	refuse(c.Trainer.TrainerStrategy == "megatron", strategy, "Megatron's layout", "use fsdp2")
-	refuse(c.Trainer.TrainerStrategy == "deepspeed", strategy, "DeepSpeed", "use fsdp2, which shards what ZeRO 3 shards, or ddp")
-	refuse(c.Trainer.Megatron.PipelineModelParallelSize > 1, "trainer.megatron.pipeline_model_parallel_size", "layers split over GPUs",
-		"use fsdp2, which shards every layer over all ranks")
+	refusals = c.Trainer.RefusedStrategies()
 	refuse(c.Trainer.UlyssesSequenceParallelSize > 1, "trainer.ulysses_sequence_parallel_size", "sequences split over GPUs",
 		"lower model.max_model_len, or use more ranks")
 	refuse(c.Model.RopeScaling != nil, "model.rope_scaling", "another rope scaling than the model's own", inModel)

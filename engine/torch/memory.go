@@ -43,7 +43,7 @@ type footprint struct {
 
 func newFootprint(cfg *model.Config, spec engine.TrainerSpec, a *args) *footprint {
 	f := &footprint{cfg: cfg, spec: spec, args: a, here: int64(max(1, spec.Place.Ranks)), shards: 1}
-	if strategyOf(spec) != "ddp" {
+	if strategyOf(spec) != copies {
 		f.shards = f.ranks()
 	}
 	if f.onGPU() {
@@ -195,7 +195,7 @@ func (f *footprint) step() {
 	case c != 4 && f.ranks() == parts && again == 0:
 		f.add("copied weights", c*f.cfg.Parameters()/parts+(c+4)*max(layer, root), "in the type of the products, and the gradients of a layer")
 	case f.shards > parts || c != 4: // FSDP gathers weights: all of the root's, and of two layers at a time
-		f.add("gathered weights", c*(root+2*layer), "of the head and two layers")
+		f.gathered(c, root, layer)
 		if f.spec.LoRA == nil {
 			f.add("new gradients", c*f.newGradients(layer)+4*(root+2*layer), "before they are added, and what the ranks exchange in float32")
 		}
@@ -214,6 +214,15 @@ func (f *footprint) step() {
 		rows := min(int64(f.args.HeadRows), tokens)
 		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize)/parts, "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
 	}
+}
+
+// gathered adds the weights that FSDP gathers for the products: of two layers at a time, or all that stay.
+func (f *footprint) gathered(c, root, layer int64) {
+	if f.spec.Gathered {
+		f.add("gathered weights", c*f.cfg.Parameters()/int64(tensorOf(f.spec)), "of all layers, from the forward to the backward pass")
+		return
+	}
+	f.add("gathered weights", c*(root+2*layer), "of the head and two layers")
 }
 
 // newGradients is the number of gradients that exist besides the sums: of a layer, or of the embedding and

@@ -22,7 +22,7 @@ func checkTensor(cfg *model.Config, spec engine.TrainerSpec) error {
 	switch {
 	case ranks%n != 0:
 		return refuse("it does not divide the trainer's ranks, %d", ranks)
-	case strategyOf(spec) != "fsdp2":
+	case strategyOf(spec) != shards:
 		return refuse("it works with trainer.trainer_strategy fsdp2 only")
 	case spec.LoRA != nil:
 		return refuse("an adapter is trained on whole matrices: use fsdp2 alone")

@@ -120,7 +120,7 @@ func TestMatricesThatCannotBeDivided(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := func(n, ranks int) engine.TrainerSpec {
-		return engine.TrainerSpec{ModelPath: "m", Tensor: n, Place: engine.Place{Nodes: 1, Ranks: ranks}}
+		return engine.TrainerSpec{ModelPath: "m", Layout: engine.Layout{Tensor: n}, Place: engine.Place{Nodes: 1, Ranks: ranks}}
 	}
 	adapter, copies := spec(2, 2), spec(2, 2)
 	adapter.LoRA, copies.Strategy = &engine.LoRASpec{}, "ddp"

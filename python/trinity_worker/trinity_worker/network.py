@@ -62,6 +62,7 @@ class Spec:
     param_offload: bool = False  # weights and gradients lie in host memory while other models are in use
     optimizer_offload: bool = False  # moments lie in host memory but for a step
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
+    gathered: bool = False  # FSDP2 keeps gathered weights from the forward to the end of the backward pass
     compile: bool = False  # the layers and the head, where torch.compile works
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
 
@@ -215,7 +216,7 @@ class Network(nn.Module):
     def _shard(self, mesh: DeviceMesh) -> None:
         policy = MixedPrecisionPolicy(param_dtype=DTYPES[self.spec.compute], reduce_dtype=torch.float32)
         for layer in self.decoder.layers:
-            fully_shard(layer, mesh=mesh, mp_policy=policy)
+            fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=not self.spec.gathered)
         fully_shard(self, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
         # The driver's derivatives are those of the loss of the whole step, so gradients are summed, not averaged. A
         # divide factor alone would go through an operation that gloo lacks.
@@ -286,10 +287,11 @@ class Network(nn.Module):
         return out
 
     def release(self) -> None:
-        """Drops the root's gathered weights. Without a backward pass FSDP keeps them, and a step or a load does not
-        change them."""
-        if isinstance(self, FSDPModule):
-            self.reshard()
+        """Drops gathered weights: the root's, and those of layers that keep them. Without a backward pass FSDP does not, and
+        a step or a load does not change them."""
+        for module in self.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
         if not self.spec.train or self.spec.base:
             self.forget()
 
