@@ -47,7 +47,7 @@ func newBatch(xs []*trinity.Experience, e *workerModel) *batch {
 			}
 		}
 	}
-	b.ranks = b.spread(newPiece(e.rows(), e.spec.MicroTokens, e.cfg))
+	b.ranks = b.spread(newPiece(e.rows(), ofRow(e.spec), e.cfg))
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // rows is how many rows the ranks compute at once.
-func (e *workerModel) rows() int { return e.worker.ranks / tensorOf(e.spec) }
+func (e *workerModel) rows() int { return e.worker.ranks / (tensorOf(e.spec) * sequenceOf(e.spec)) }
 
 // spread gives each sequence to a rank. Sequences that share a stem go to the rows where they add
 // least. p is an empty piece.
@@ -46,13 +46,13 @@ func spread(lengths []int32, ranks int) (rankOf []int32, most int) {
 // Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
 // in one row.
 func (e *workerModel) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
-	start, now := 0, newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
+	start, now := 0, newPiece(e.rows(), ofRow(e.spec), e.cfg)
 	for i := 0; i < len(exps); i += unit {
 		mine := exps[i:min(i+unit, len(exps))]
 		now.grow(mine, e)
 		if i > start && !now.fits() {
 			pieces = append(pieces, exps[start:i])
-			start, now = i, newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
+			start, now = i, newPiece(e.rows(), ofRow(e.spec), e.cfg)
 			now.grow(mine, e)
 		}
 	}

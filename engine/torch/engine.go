@@ -112,6 +112,9 @@ func (w *worker) common(a *args, path string, spec *engine.TrainerSpec) map[stri
 	if n := tensorOf(*spec); n > 1 {
 		all["tensor"] = n
 	}
+	if n := sequenceOf(*spec); n > 1 {
+		all["sequence"] = n
+	}
 	if spec.Gathered {
 		all["gathered"] = true
 	}

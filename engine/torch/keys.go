@@ -39,6 +39,7 @@ func (*plugin) Reads(*config.Settled) map[string]string {
 		"trainer.save_strategy":                                                            "the ranks save together",
 		"trainer.trust_remote_code":                                                        noCode,
 		"trainer.megatron.tensor_model_parallel_size":                                      "",
+		"trainer.megatron.context_parallel_size":                                           "",
 		"trainer.megatron":                                                                 tree,
 		"trainer.deepspeed":                                                                "",
 		"trainer.trainer_config.critic.strategy":                                           tree,
@@ -89,8 +90,6 @@ func (*plugin) Refuses(c *config.Settled) (refusals []config.Refusal) {
 	}
 	const inModel = "write it into the model's config.json"
 	refusals = c.Trainer.RefusedStrategies()
-	refuse(c.Trainer.UlyssesSequenceParallelSize > 1, "trainer.ulysses_sequence_parallel_size", "sequences split over GPUs",
-		"lower model.max_model_len, or use more ranks")
 	refuse(c.Model.RopeScaling != nil, "model.rope_scaling", "another rope scaling than the model's own", inModel)
 	refuse(c.Model.RopeTheta != nil, "model.rope_theta", "another rope base than the model's own", inModel)
 	refuse(c.Algorithm.EnableRouterReplay, "algorithm.enable_router_replay", "router replay of mixture-of-experts models", "")

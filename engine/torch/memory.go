@@ -22,7 +22,7 @@ func (p *plugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, error
 		cfg, err = cfg.WithHead(head)
 	}
 	if err == nil {
-		err = checkTensor(cfg, spec)
+		err = checkLayout(cfg, spec)
 	}
 	if err != nil {
 		return nil, err
@@ -204,6 +204,9 @@ func (f *footprint) step() {
 	}
 	tokens, layers := int64(f.spec.MicroTokens), int64(f.cfg.NumLayers)
 	why := fmt.Sprintf("a row of %d tokens", tokens)
+	if n := sequenceOf(f.spec); n > 1 {
+		why = fmt.Sprintf("%d tokens of a row that %d ranks hold", tokens, n)
+	}
 	whole := layers - again
 	if again > 0 {
 		why += fmt.Sprintf(", %d of %d layers recomputed", again, layers)

@@ -12,6 +12,7 @@ import (
 const (
 	strategyKey  = "trainer.trainer_strategy"
 	deepSpeedKey = "trainer.deepspeed"
+	ulyssesKey   = "trainer.ulysses_sequence_parallel_size"
 )
 
 // The strategies of others. What each stands for is in docs/decisions/0031.
@@ -24,7 +25,10 @@ const (
 
 // Layout returns how ranks divide the model. Strategies of others stand for those of this program.
 func (t *Trainer) Layout() engine.Layout {
-	l := engine.Layout{Strategy: t.TrainerStrategy, Tensor: t.Megatron.TensorModelParallelSize}
+	l := engine.Layout{
+		Strategy: t.TrainerStrategy, Tensor: t.Megatron.TensorModelParallelSize,
+		Sequence: max(t.UlyssesSequenceParallelSize, t.Megatron.ContextParallelSize),
+	}
 	switch t.TrainerStrategy {
 	case "fsdp", megatron:
 		l.Strategy = shards
@@ -103,6 +107,10 @@ func (t *Trainer) RefusedStrategies() (all []Refusal) {
 	if t.TrainerStrategy == deepSpeed {
 		all = t.refusedDeepSpeed()
 	}
+	if n, other := t.UlyssesSequenceParallelSize, t.Megatron.ContextParallelSize; min(n, other) > 1 && n != other {
+		all = append(all, Refusal{Key: ulyssesKey, What: fmt.Sprintf("rows of %d and of %d parts at once", n, other),
+			Hint: "leave out trainer.megatron.context_parallel_size, which means the same"})
+	}
 	const stay = "leave it out"
 	for _, r := range []struct {
 		key, what, hint string
@@ -115,7 +123,6 @@ func (t *Trainer) RefusedStrategies() (all []Refusal) {
 			t.Megatron.ExpertModelParallelSize},
 		{"expert_tensor_parallel_size", "parts of experts on ranks", "use fsdp2, which shards each expert: the memory is the same",
 			Value(1, t.Megatron.ExpertTensorParallelSize)},
-		{"context_parallel_size", "sequences over ranks", "lower model.max_model_len, or use more ranks", t.Megatron.ContextParallelSize},
 	} {
 		if r.n > 1 {
 			all = append(all, Refusal{Key: "trainer.megatron." + r.key, What: r.what, Hint: r.hint})
@@ -161,8 +168,8 @@ func (t *Trainer) warnOfStrategy(r report) {
 		text = "runs as ddp: each rank has a copy of weights, gradients and moments"
 	case l.Gathered:
 		text = "runs as fsdp2 that keeps gathered weights from the forward to the backward pass: " + owns
-	case l.Tensor > 1:
-		text = fmt.Sprintf("runs as fsdp2 over matrices that %d ranks divide: %s", l.Tensor, owns)
+	case l.Tensor > 1 || l.Sequence > 1:
+		text = fmt.Sprintf("runs as fsdp2 over matrices of %d and rows of %d parts: %s", l.Tensor, l.Sequence, owns)
 	default:
 		text = "runs as fsdp2: " + owns
 	}

@@ -9,9 +9,9 @@ import (
 
 // A strategy of another program stands for one of this one, and a single warning says which.
 func TestStrategiesOfOthers(t *testing.T) {
-	sharded := engine.Layout{Strategy: shards, Tensor: 1}
-	kept, copied, divided := sharded, sharded, sharded
-	kept.Gathered, copied.Strategy, divided.Tensor = true, copies, 2
+	sharded := engine.Layout{Strategy: shards, Sequence: 1, Tensor: 1}
+	kept, copied, divided, long := sharded, sharded, sharded, sharded
+	kept.Gathered, copied.Strategy, divided.Tensor, long.Sequence = true, copies, 2, 4
 	for _, c := range []struct {
 		overrides string
 		want      engine.Layout
@@ -24,7 +24,9 @@ func TestStrategiesOfOthers(t *testing.T) {
 		{"trainer.trainer_strategy=deepspeed trainer.deepspeed.zero_optimization={stage: 1}", kept, "fsdp2 that keeps gathered weights"},
 		{"trainer.trainer_strategy=deepspeed trainer.deepspeed.zero_stage=0", copied, "runs as ddp"},
 		{"trainer.trainer_strategy=megatron", sharded, "megatron runs as fsdp2: each rank"},
-		{"trainer.trainer_strategy=megatron trainer.megatron.tensor_model_parallel_size=2", divided, "matrices that 2 ranks divide"},
+		{"trainer.trainer_strategy=megatron trainer.megatron.tensor_model_parallel_size=2", divided, "matrices of 2 and rows of 1 parts"},
+		{"trainer.trainer_strategy=megatron trainer.megatron.context_parallel_size=4", long, "matrices of 1 and rows of 4 parts"},
+		{"trainer.ulysses_sequence_parallel_size=4", long, ""},
 	} {
 		overrides := strings.Split(c.overrides, " trainer")
 		for i := range overrides[1:] {
@@ -74,5 +76,16 @@ func TestKeysOfDeepSpeed(t *testing.T) {
 	}
 	if notes := cfg.settled[0].Unused(); len(notes) == 0 || !strings.HasPrefix(notes[0].Key, deepSpeedKey) {
 		t.Errorf("another strategy uses the keys of DeepSpeed: %v", notes)
+	}
+}
+
+// A micro-batch of a rank holds its part of the longest row.
+func TestTokensOfParts(t *testing.T) {
+	for engine, want := range map[string]int{"sharded": 4, "cpu": 16} {
+		overrides := []string{"trainer.trainer_type=" + engine, "trainer.max_token_len_per_gpu=1", ulyssesKey + "=4"}
+		cfg := mustParse(t, base, Options{Overrides: overrides})
+		if got := cfg.settled[0].Batch.MicroTokens; got != want {
+			t.Errorf("%s: micro-batches of %d tokens, want %d", engine, got, want)
+		}
 	}
 }

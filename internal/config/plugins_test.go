@@ -126,7 +126,7 @@ func (*fakeTrainer) Reads(*Settled) map[string]string {
 type shardedTrainer struct{ fakeTrainer }
 
 func (*shardedTrainer) Reads(*Settled) map[string]string {
-	return map[string]string{strategyKey: "", deepSpeedKey: ""}
+	return map[string]string{strategyKey: "", deepSpeedKey: "", ulyssesKey: ""}
 }
 
 func (*shardedTrainer) Refuses(s *Settled) []Refusal { return s.Trainer.RefusedStrategies() }

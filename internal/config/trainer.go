@@ -49,8 +49,9 @@ type Trainer struct {
 	// Tokens of a micro-batch, which holds a row at least. Not set is what suits the engine: 1024 in the
 	// embedded one; elsewhere 2 × model.max_model_len, at least 2048.
 	MaxTokenLenPerGPU *int `yaml:"max_token_len_per_gpu" range:"[1,)"`
-	// GPUs over which an engine splits a sequence.
-	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1"`
+	// Ranks that hold the parts of each row, for sequences whose activations one does not hold: a rank has
+	// 1/n of the tokens, and inside attention 1/n of the heads. A row then has n times max_token_len_per_gpu.
+	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1" range:"[1,)"`
 	// Weight micro-batches by their number of tokens.
 	FixActorMicrobatchLossScale bool `yaml:"fix_actor_microbatch_loss_scale"`
 	// Keep weights in host memory while they are not in use. For the policy and the critic, or for the
@@ -109,7 +110,7 @@ type Megatron struct {
 	ExpertModelParallelSize int `yaml:"expert_model_parallel_size" default:"1" range:"[1,)"`
 	// GPUs over which Megatron splits each expert.
 	ExpertTensorParallelSize *int `yaml:"expert_tensor_parallel_size" range:"[1,)"`
-	// GPUs over which Megatron splits a sequence.
+	// Megatron's name of ulysses_sequence_parallel_size, which is read with each strategy.
 	ContextParallelSize int `yaml:"context_parallel_size" default:"1" range:"[1,)"`
 	// Split norms and dropout along the sequence.
 	SequenceParallel bool `yaml:"sequence_parallel" default:"true"`

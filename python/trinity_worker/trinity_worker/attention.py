@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.functional import embedding, scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 
+from .sequence import Part
 from .tree import Tree
 
 all_at_once: Any = None
@@ -39,9 +40,12 @@ class Row:
         ends: torch.Tensor,
         path_ends: torch.Tensor | None = None,
         paths: torch.Tensor | None = None,
+        part: Part | None = None,
     ) -> None:
         """ends [branches + 1] is where branches end, after a 0; path_ends the same of their paths, in paths, which has the
-        rows of all paths, one after another. There are no paths if no branch has a stem."""
+        rows of all paths, one after another. There are no paths if no branch has a stem. part is this rank's, if several hold
+        the row."""
+        self.part = part
         self.tree, self.ends, self.paths = tree, ends.int(), paths
         self.path_ends = None if path_ends is None else path_ends.int()
         # Rounded up, because a compiled layer is compiled again for each value.
@@ -94,11 +98,38 @@ def packed_attention(
     trinity_row: Row | None = None,
     **unused: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]."""
+    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]. Of a row that several ranks hold, T tokens are
+    this rank's."""
     assert trinity_row is not None
+    if trinity_row.part is not None:
+        return _of_part(query, key, value, scaling, sliding_window, trinity_row, trinity_row.part), None
+    return _attend(query, key, value, scaling, sliding_window, trinity_row), None
+
+
+def _of_part(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float | None,
+    window: int | None,
+    row: Row,
+    part: Part,
+) -> torch.Tensor:
+    query, key, value = part.to_heads(query, key, value)
+    return part.to_tokens(_attend(query, key, value, scaling, window, row))
+
+
+def _attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float | None,
+    window: int | None,
+    row: Row,
+) -> torch.Tensor:
     if _takes_all(query, scaling):
-        return _at_once(query, key, value, sliding_window, trinity_row), None
-    return _by_branch(query, key, value, scaling, sliding_window, trinity_row), None
+        return _at_once(query, key, value, window, row)
+    return _by_branch(query, key, value, scaling, window, row)
 
 
 def _takes_all(query: torch.Tensor, scaling: float | None) -> bool:

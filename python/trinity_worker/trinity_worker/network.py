@@ -64,6 +64,7 @@ class Spec:
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
     gathered: bool = False  # FSDP2 keeps gathered weights from the forward to the end of the backward pass
     compile: bool = False  # the layers and the head, where torch.compile works
+    sequence: int = 1  # ranks that hold the parts of each row
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
 
 
@@ -157,8 +158,8 @@ class Network(nn.Module):
             )  # moves the model layer by layer, so that no device holds all of it
         else:
             self.to(layout.device)
-        # Neighbours divide matrices by hooks that are not compiled here.
-        self.compiled = spec.compile and spec.tensor == 1 and compiled.works(layout.device)
+        # Neighbours divide matrices by hooks, and exchange parts of rows, which is not compiled here.
+        self.compiled = spec.compile and spec.tensor * spec.sequence == 1 and compiled.works(layout.device)
         if self.compiled:
             compiled.layers(self.decoder)
 
@@ -252,10 +253,17 @@ class Network(nn.Module):
             return (h,)
         routers: tuple[torch.Tensor, ...] = ()
         if hold and self.routed:
-            logits = out.router_logits  # of each token of each sequence, also of those that they share
+            logits, part = (
+                out.router_logits,
+                pack.row.part,
+            )  # of each token of each sequence, also of those that they share
+            if part is not None:
+                logits = tuple(part.whole(x) for x in logits)
             if pack.paths is not None:
                 logits = tuple(embedding(pack.paths, x) for x in logits)
             counts = loads(logits, pack.lengths, self.chosen)
+            if part is not None and part.begin:  # the first part counts
+                counts.zero_()
             self.loads = counts if self.loads is None else self.loads + counts
             if self.aux_loss:
                 routers = (imbalance(logits, pack.lengths, self.chosen),)
