@@ -118,7 +118,7 @@ func (f *footprint) process() {
 // weights adds what a model takes.
 func (f *footprint) weights() {
 	all, bytes := f.cfg.Parameters(), int64(4)
-	f.loading(all)
+	f.loading()
 	if !f.spec.Train {
 		bytes = f.frozenBytes()
 	}
@@ -138,16 +138,15 @@ func (f *footprint) adapter() error {
 	return nil
 }
 
-// loading adds what reading a model takes: each rank reads all of it. A rank that does not shard on
-// the CPU keeps what it has read.
-func (f *footprint) loading(all int64) {
-	if !f.onGPU() && f.here == 1 {
-		return
-	}
+// loading adds what reading a model takes besides the weights that ranks keep: a block, and the same in their type.
+func (f *footprint) loading() {
 	f.parts = append(f.parts, engine.MemoryPart{
-		Kind: "loading", Bytes: 4 * all * f.here, Why: fmt.Sprintf("each rank reads the whole model; ranks: %d", f.here), Passing: true,
+		Kind: "loading", Bytes: 3 * blockBytes * f.here, Why: fmt.Sprintf("each rank reads its part in blocks; ranks: %d", f.here), Passing: true,
 	})
 }
+
+// blockBytes are what a rank reads at once of a file, whose numbers may have two bytes.
+const blockBytes = 16 << 20
 
 func (f *footprint) sharded() string {
 	if f.shards == 1 {

@@ -40,12 +40,10 @@ class Row:
         ends: torch.Tensor,
         path_ends: torch.Tensor | None = None,
         paths: torch.Tensor | None = None,
-        part: Part | None = None,
     ) -> None:
         """ends [branches + 1] is where branches end, after a 0; path_ends the same of their paths, in paths, which has the
-        rows of all paths, one after another. There are no paths if no branch has a stem. part is this rank's, if several hold
-        the row."""
-        self.part = part
+        rows of all paths, one after another. There are no paths if no branch has a stem."""
+        self.part: Part | None = None  # this rank's, if several hold the row
         self.tree, self.ends, self.paths = tree, ends.int(), paths
         self.path_ends = None if path_ends is None else path_ends.int()
         # Rounded up, because a compiled layer is compiled again for each value.

@@ -95,4 +95,6 @@ class Batch:
         first, second, third, fourth, *others = upload(arrays, device)
         moved = others.pop(0) if paths else None
         lengths = tuple(len(t) for t in tokens)
-        return Pack(first, second, attention.Row(tree, *others, part=part), lengths, moved, third, fourth)
+        row = attention.Row(tree, *others)
+        row.part = part
+        return Pack(first, second, row, lengths, moved, third, fourth)

@@ -1,10 +1,7 @@
 """A language model, a critic or a reward model, as the root of what is sharded over the ranks."""
 
 import copy
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -24,18 +21,18 @@ from transformers import (
     PreTrainedModel,
 )
 
-from . import attention, compiled
+from . import attention, compiled, loading
 from .batch import Pack
 from .copies import Copies
 from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
+from .loading import ADAPTER
 from .tensor import Vocabulary, divide
 from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 VALUE, SCORE = "value", "score"
-ADAPTER = "default"  # PEFT's name of the only adapter
 # What reads one number from a state: at each token, or as a reward model of whole sequences.
 HEADS = {VALUE: AutoModelForTokenClassification, SCORE: AutoModelForSequenceClassification}
 # What some models do to their logits after the vocabulary projection, which this head would leave out.
@@ -88,19 +85,6 @@ def check_config(path: str) -> int:
     return vocabulary
 
 
-@contextmanager
-def without_adapter(path: str) -> Iterator[str]:
-    """Gives the path of the model in a directory that may hold an adapter too, which transformers would load with it."""
-    if not os.path.exists(os.path.join(path, "adapter_config.json")):
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as links:
-        for name in os.listdir(path):
-            if not name.startswith("adapter_"):
-                os.symlink(os.path.join(path, name), os.path.join(links, name))
-        yield links
-
-
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a tensor that may be sharded. All ranks must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -123,14 +107,15 @@ class Network(nn.Module):
         # Masters are float32: AdamW on bfloat16 weights would lose small updates.
         dtype = torch.float32 if spec.train else DTYPES[spec.dtype]
         kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention.NAME}
-        with without_adapter(spec.path) as path:
-            if base is not None:
-                self.lm: Any = sharing(base.lm)
-            elif spec.head:
-                self.lm = HEADS[spec.head].from_pretrained(path, num_labels=1, **kwargs)
-                self._set_score(arrays)
-            else:
-                self.lm = AutoModelForCausalLM.from_pretrained(path, **kwargs)
+        if base is not None:
+            self.lm: Any = sharing(base.lm)
+        elif spec.head:
+            config = AutoConfig.from_pretrained(spec.path, num_labels=1)
+            self.lm = loading.build(HEADS[spec.head], config, spec.path, **kwargs)
+            self._set_score(arrays)
+        else:
+            config = AutoConfig.from_pretrained(spec.path)
+            self.lm = loading.build(AutoModelForCausalLM, config, spec.path, **kwargs)
         if self.projection.bias is not None and not spec.head:
             raise ValueError(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
         self.lm.requires_grad_(spec.train and not spec.lora)
@@ -138,7 +123,7 @@ class Network(nn.Module):
             from peft import PeftModel
 
             self.lm = PeftModel.from_pretrained(
-                self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False
+                self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False, low_cpu_mem_usage=True
             )
         self.lm.eval()  # no dropout
         self.loads: torch.Tensor | None = None  # [layers, experts] tokens that experts got since the last step
@@ -153,11 +138,8 @@ class Network(nn.Module):
         self.copies: Copies | None = None
         self.casts = not divided and DTYPES[spec.compute] != dtype and not spec.recompute
         if divided or spec.recompute and DTYPES[spec.compute] != dtype:
-            self._shard(
-                layout.data(spec.strategy, spec.tensor)
-            )  # moves the model layer by layer, so that no device holds all of it
-        else:
-            self.to(layout.device)
+            self._shard(layout.data(spec.strategy, spec.tensor))
+        loading.fill(self, self.inner, spec.path, spec.lora, layout.device)
         # Neighbours divide matrices by hooks, and exchange parts of rows, which is not compiled here.
         self.compiled = spec.compile and spec.tensor * spec.sequence == 1 and compiled.works(layout.device)
         if self.compiled:
@@ -196,13 +178,10 @@ class Network(nn.Module):
         return float(getattr(config, "router_aux_loss_coef", 0.0)) if wanted else 0.0
 
     def _set_score(self, arrays: Arrays) -> None:
-        score = self.lm.score
-        with torch.no_grad():
-            score.weight.copy_(torch.from_numpy(arrays["score.weight"].copy()))
-            if "score.bias" in arrays:
-                score.bias.copy_(torch.from_numpy(arrays["score.bias"].copy()))
-            else:
-                score.bias = None
+        for name in ("weight", "bias"):
+            given = arrays.get("score." + name)
+            value = None if given is None else nn.Parameter(torch.from_numpy(given.copy()).to(self.lm.dtype))
+            self.lm.score.register_parameter(name, value)
 
     def _recompute(self) -> None:
         if not self.spec.recompute:

@@ -957,7 +957,7 @@ export const sentences = {
   "and gives them up while the trainer computes": "并在训练器计算时让出它们",
   "%d bytes a parameter%s": "每个参数 %d 字节%s",
   "reference weights": "参考权重",
-  "each rank reads the whole model; ranks: %d": "每个 rank 读取整个模型；rank 数：%d",
+  "each rank reads its part in blocks; ranks: %d": "每个 rank 按块读取自己的部分；rank 数：%d",
   "over %d ranks": "分到 %d 个 rank",
   "two of AdamW, float32": "AdamW 的两个矩，float32",
   "momentum of SGD, float32": "SGD 的动量，float32",
