@@ -24,14 +24,13 @@ type TrainerSpec struct {
 
 	Train       bool // forward, backward, optimizer; otherwise Trainer.Forward alone, as for a teacher
 	Optimizer   OptimizerSpec
-	Reference   bool   // keep the frozen reference
-	Strategy    string // how ranks divide the model (trainer.trainer_strategy); "" leaves it to the engine
-	Tensor      int    // ranks that divide each matrix, tensor parallel; 0 and 1 leave matrices whole
-	Compile     *bool  // whether PyTorch compiles the layers; nil leaves it to the engine
-	Recompute   int    // layers that recompute their activations in the backward pass: less memory, the same bits
-	Ahead       bool   // the engine may train on before its sampler has the newest version
-	MicroTokens int    // tokens of the largest micro-batch; the engine plans its memory for it
-	MaxModelLen int    // tokens of the longest sequence
+	Reference   bool  // keep the frozen reference
+	Layout            // how ranks divide the model
+	Compile     *bool // whether PyTorch compiles the layers; nil leaves it to the engine
+	Recompute   int   // layers that recompute their activations in the backward pass: less memory, the same bits
+	Ahead       bool  // the engine may train on before its sampler has the newest version
+	MicroTokens int   // tokens of the largest micro-batch; the engine plans its memory for it
+	MaxModelLen int   // tokens of the longest sequence
 
 	// Place is where the engine starts its programs, if it has any.
 	Place Place

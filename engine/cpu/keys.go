@@ -36,6 +36,7 @@ func (trainerPlugin) Reads(*config.Settled) map[string]string {
 		"trainer.save_strategy":                                                            "one process saves",
 		"trainer.trust_remote_code":                                                        noPython,
 		"trainer.megatron":                                                                 placement,
+		"trainer.deepspeed":                                                                placement,
 		"trainer.trainer_config.critic.strategy":                                           placement,
 		"trainer.trainer_config.critic.model":                                              training,
 		"trainer.trainer_config.critic.use_dynamic_bsz":                                    training,

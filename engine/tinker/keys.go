@@ -54,6 +54,7 @@ func (*trainerPlugin) Reads(*config.Settled) map[string]string {
 		"trainer.save_strategy":                   "the service saves",
 		"trainer.trust_remote_code":               noPython,
 		"trainer.megatron":                        elsewhere,
+		"trainer.deepspeed":                       elsewhere,
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 )
 
 // rows is how many rows the ranks compute at once.
-func (e *workerModel) rows() int { return e.worker.ranks / tensorOf(e.spec) }
+func (e *workerModel) rows() int { return e.worker.ranks / (tensorOf(e.spec) * sequenceOf(e.spec)) }
 
 // piece returns an empty micro-batch.
 func (e *workerModel) piece() *piece {
-	p := newPiece(e.rows(), e.spec.MicroTokens, e.cfg)
+	p := newPiece(e.rows(), ofRow(e.spec), e.cfg)
 	p.whole = e.whole
 	for _, t := range e.teachers {
 		p.whole = p.whole || t.whole

@@ -24,6 +24,12 @@ const (
 	bf16 = "bf16"
 )
 
+// How ranks hold the weights.
+const (
+	shards = "fsdp2"
+	copies = "ddp"
+)
+
 // torchTypes are the names of number types in PyTorch.
 var torchTypes = map[string]string{f32: "float32", bf16: "bfloat16"}
 
@@ -107,6 +113,12 @@ func (w *worker) common(a *args, path string, spec *engine.TrainerSpec) map[stri
 	if n := tensorOf(*spec); n > 1 {
 		all["tensor"] = n
 	}
+	if n := sequenceOf(*spec); n > 1 {
+		all["sequence"] = n
+	}
+	if spec.Gathered {
+		all["gathered"] = true
+	}
 	return all
 }
 
@@ -118,13 +130,8 @@ func (a *args) recomputed(cfg *model.Config, spec *engine.TrainerSpec) int {
 	return spec.Recompute
 }
 
-// strategyOf returns the worker's name of the strategy. fsdp is upstream's name of an older one.
-func strategyOf(spec engine.TrainerSpec) string {
-	if spec.Strategy == "" || spec.Strategy == "fsdp" {
-		return "fsdp2"
-	}
-	return spec.Strategy
-}
+// strategyOf returns the worker's name of the strategy.
+func strategyOf(spec engine.TrainerSpec) string { return cmp.Or(spec.Strategy, shards) }
 
 // compiles reports whether the worker compiles layers. On a CPU that takes longer than most runs gain, so a file must ask
 // for it.

@@ -244,6 +244,11 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 				spec.Strategy = "ddp"
 				cases[name+", ddp"] = spec
 			}
+			for _, name := range []string{"adapters", "critic", "llama", "mistral", "qwen3_moe"} {
+				spec := cases[name]
+				spec.Sequence = 2
+				cases[name+", parts of rows"] = spec
+			}
 		}
 		for name, spec := range cases {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {

@@ -38,7 +38,7 @@ func prepare(dir, base string, spec engine.TrainerSpec) (f files, err error) {
 	if m.Config.Head != model.CausalLM && spec.Head == engine.LogprobHead {
 		return f, fmt.Errorf("torch: %s has a classification head and no log-probabilities", spec.ModelPath)
 	}
-	if err := checkTensor(m.Config, spec); err != nil {
+	if err := checkLayout(m.Config, spec); err != nil {
 		return f, err
 	}
 	f = files{model: spec.ModelPath, cfg: m.Config}

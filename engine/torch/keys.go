@@ -39,7 +39,9 @@ func (*plugin) Reads(*config.Settled) map[string]string {
 		"trainer.save_strategy":                                                            "the ranks save together",
 		"trainer.trust_remote_code":                                                        noCode,
 		"trainer.megatron.tensor_model_parallel_size":                                      "",
+		"trainer.megatron.context_parallel_size":                                           "",
 		"trainer.megatron":                                                                 tree,
+		"trainer.deepspeed":                                                                "",
 		"trainer.trainer_config.critic.strategy":                                           tree,
 		"trainer.trainer_config.critic.model":                                              tree,
 		"trainer.trainer_config.critic.use_dynamic_bsz":                                    tree,
@@ -87,13 +89,7 @@ func (*plugin) Refuses(c *config.Settled) (refusals []config.Refusal) {
 		}
 	}
 	const inModel = "write it into the model's config.json"
-	const strategy = "trainer.trainer_strategy"
-	refuse(c.Trainer.TrainerStrategy == "megatron", strategy, "Megatron's layout", "use fsdp2")
-	refuse(c.Trainer.TrainerStrategy == "deepspeed", strategy, "DeepSpeed", "use fsdp2, which shards what ZeRO 3 shards, or ddp")
-	refuse(c.Trainer.Megatron.PipelineModelParallelSize > 1, "trainer.megatron.pipeline_model_parallel_size", "layers split over GPUs",
-		"use fsdp2, which shards every layer over all ranks")
-	refuse(c.Trainer.UlyssesSequenceParallelSize > 1, "trainer.ulysses_sequence_parallel_size", "sequences split over GPUs",
-		"lower model.max_model_len, or use more ranks")
+	refusals = c.Trainer.RefusedStrategies()
 	refuse(c.Model.RopeScaling != nil, "model.rope_scaling", "another rope scaling than the model's own", inModel)
 	refuse(c.Model.RopeTheta != nil, "model.rope_theta", "another rope base than the model's own", inModel)
 	refuse(c.Algorithm.EnableRouterReplay, "algorithm.enable_router_replay", "router replay of mixture-of-experts models", "")

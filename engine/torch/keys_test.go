@@ -24,14 +24,20 @@ func TestSharedKeysExist(t *testing.T) {
 func TestRefusedValues(t *testing.T) {
 	theta := 1e6
 	for key, set := range map[string]func(c *config.Config){
-		"trainer.trainer_strategy":                      func(c *config.Config) { c.Trainer.TrainerStrategy = "megatron" },
-		"trainer.trainer_strategy ":                     func(c *config.Config) { c.Trainer.TrainerStrategy = "deepspeed" },
+		"trainer.deepspeed":                           func(c *config.Config) { c.Trainer.TrainerStrategy = "deepspeed" },
+		"trainer.megatron.expert_model_parallel_size": func(c *config.Config) { c.Trainer.Megatron.ExpertModelParallelSize = 2 },
+		"trainer.deepspeed.bf16.enabled trainer.deepspeed.zero_optimization.overlap_comm": func(c *config.Config) {
+			c.Trainer.TrainerStrategy, c.Trainer.Deepspeed = "deepspeed", map[string]any{"zero_optimization": map[string]any{
+				"stage": 2, "overlap_comm": true, "offload_param": map[string]any{"device": "cpu"}}, "bf16": map[string]any{"enabled": true}}
+		},
 		"trainer.megatron.pipeline_model_parallel_size": func(c *config.Config) { c.Trainer.Megatron.PipelineModelParallelSize = 2 },
-		"trainer.ulysses_sequence_parallel_size":        func(c *config.Config) { c.Trainer.UlyssesSequenceParallelSize = 2 },
-		"algorithm.optimizer.optimizer_type":            func(c *config.Config) { c.Algorithm.Optimizer.OptimizerType = "adamw_8bit" },
-		"algorithm.enable_router_replay":                func(c *config.Config) { c.Algorithm.EnableRouterReplay = true },
-		"model.rope_theta":                              func(c *config.Config) { c.Model.RopeTheta = &theta },
-		"":                                              func(c *config.Config) { c.Trainer.TrainerStrategy = "fsdp" },
+		"trainer.ulysses_sequence_parallel_size": func(c *config.Config) {
+			c.Trainer.UlyssesSequenceParallelSize, c.Trainer.Megatron.ContextParallelSize = 2, 4
+		},
+		"algorithm.optimizer.optimizer_type": func(c *config.Config) { c.Algorithm.Optimizer.OptimizerType = "adamw_8bit" },
+		"algorithm.enable_router_replay":     func(c *config.Config) { c.Algorithm.EnableRouterReplay = true },
+		"model.rope_theta":                   func(c *config.Config) { c.Model.RopeTheta = &theta },
+		"":                                   func(c *config.Config) { c.Trainer.TrainerStrategy = "fsdp" },
 	} {
 		var c config.Config
 		set(&c)

@@ -22,7 +22,7 @@ func (p *plugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, error
 		cfg, err = cfg.WithHead(head)
 	}
 	if err == nil {
-		err = checkTensor(cfg, spec)
+		err = checkLayout(cfg, spec)
 	}
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ type footprint struct {
 
 func newFootprint(cfg *model.Config, spec engine.TrainerSpec, a *args) *footprint {
 	f := &footprint{cfg: cfg, spec: spec, args: a, here: int64(max(1, spec.Place.Ranks)), shards: 1}
-	if strategyOf(spec) != "ddp" {
+	if strategyOf(spec) != copies {
 		f.shards = f.ranks()
 	}
 	if f.onGPU() {
@@ -118,7 +118,7 @@ func (f *footprint) process() {
 // weights adds what a model takes.
 func (f *footprint) weights() {
 	all, bytes := f.cfg.Parameters(), int64(4)
-	f.loading(all)
+	f.loading()
 	if !f.spec.Train {
 		bytes = f.frozenBytes()
 	}
@@ -138,16 +138,15 @@ func (f *footprint) adapter() error {
 	return nil
 }
 
-// loading adds what reading a model takes: each rank reads all of it. A rank that does not shard on
-// the CPU keeps what it has read.
-func (f *footprint) loading(all int64) {
-	if !f.onGPU() && f.here == 1 {
-		return
-	}
+// loading adds what reading a model takes besides the weights that ranks keep: a block, and the same in their type.
+func (f *footprint) loading() {
 	f.parts = append(f.parts, engine.MemoryPart{
-		Kind: "loading", Bytes: 4 * all * f.here, Why: fmt.Sprintf("each rank reads the whole model; ranks: %d", f.here), Passing: true,
+		Kind: "loading", Bytes: 3 * blockBytes * f.here, Why: fmt.Sprintf("each rank reads its part in blocks; ranks: %d", f.here), Passing: true,
 	})
 }
+
+// blockBytes are what a rank reads at once of a file, whose numbers may have two bytes.
+const blockBytes = 16 << 20
 
 func (f *footprint) sharded() string {
 	if f.shards == 1 {
@@ -195,7 +194,7 @@ func (f *footprint) step() {
 	case c != 4 && f.ranks() == parts && again == 0:
 		f.add("copied weights", c*f.cfg.Parameters()/parts+(c+4)*max(layer, root), "in the type of the products, and the gradients of a layer")
 	case f.shards > parts || c != 4: // FSDP gathers weights: all of the root's, and of two layers at a time
-		f.add("gathered weights", c*(root+2*layer), "of the head and two layers")
+		f.gathered(c, root, layer)
 		if f.spec.LoRA == nil {
 			f.add("new gradients", c*f.newGradients(layer)+4*(root+2*layer), "before they are added, and what the ranks exchange in float32")
 		}
@@ -204,6 +203,9 @@ func (f *footprint) step() {
 	}
 	tokens, layers := int64(f.spec.MicroTokens), int64(f.cfg.NumLayers)
 	why := fmt.Sprintf("a row of %d tokens", tokens)
+	if n := sequenceOf(f.spec); n > 1 {
+		why = fmt.Sprintf("%d tokens of a row that %d ranks hold", tokens, n)
+	}
 	whole := layers - again
 	if again > 0 {
 		why += fmt.Sprintf(", %d of %d layers recomputed", again, layers)
@@ -214,6 +216,15 @@ func (f *footprint) step() {
 		rows := min(int64(f.args.HeadRows), tokens)
 		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize)/parts, "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
 	}
+}
+
+// gathered adds the weights that FSDP gathers for the products: of two layers at a time, or all that stay.
+func (f *footprint) gathered(c, root, layer int64) {
+	if f.spec.Gathered {
+		f.add("gathered weights", c*f.cfg.Parameters()/int64(tensorOf(f.spec)), "of all layers, from the forward to the backward pass")
+		return
+	}
+	f.add("gathered weights", c*(root+2*layer), "of the head and two layers")
 }
 
 // newGradients is the number of gradients that exist besides the sums: of a layer, or of the embedding and

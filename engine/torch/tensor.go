@@ -10,6 +10,29 @@ import (
 // tensorOf returns how many ranks divide each matrix.
 func tensorOf(spec engine.TrainerSpec) int { return max(1, spec.Tensor) }
 
+// sequenceOf returns how many ranks hold the parts of a row.
+func sequenceOf(spec engine.TrainerSpec) int { return max(1, spec.Sequence) }
+
+// ofRow returns the most tokens of a row: those of all ranks that hold it.
+func ofRow(spec engine.TrainerSpec) int { return spec.MicroTokens * sequenceOf(spec) }
+
+// checkLayout refuses models that so many ranks cannot divide.
+func checkLayout(cfg *model.Config, spec engine.TrainerSpec) error {
+	if err := checkTensor(cfg, spec); err != nil {
+		return err
+	}
+	const key = "trainer.ulysses_sequence_parallel_size"
+	n, tensor, ranks := sequenceOf(spec), tensorOf(spec), max(1, spec.Place.Nodes)*max(1, spec.Place.Ranks)
+	switch heads := cfg.NumHeads / tensor; {
+	case n == 1:
+	case ranks%(n*tensor) != 0:
+		return fmt.Errorf("torch: %s %d: times %d ranks for each matrix it does not divide the trainer's ranks, %d", key, n, tensor, ranks)
+	case heads%n != 0:
+		return fmt.Errorf("torch: %s %d: %s has %d attention heads on a rank, which it does not divide", key, n, spec.ModelPath, heads)
+	}
+	return nil
+}
+
 // checkTensor refuses models whose matrices so many ranks cannot divide.
 func checkTensor(cfg *model.Config, spec engine.TrainerSpec) error {
 	n, ranks := tensorOf(spec), max(1, spec.Place.Nodes)*max(1, spec.Place.Ranks)
@@ -22,7 +45,7 @@ func checkTensor(cfg *model.Config, spec engine.TrainerSpec) error {
 	switch {
 	case ranks%n != 0:
 		return refuse("it does not divide the trainer's ranks, %d", ranks)
-	case strategyOf(spec) != "fsdp2":
+	case strategyOf(spec) != shards:
 		return refuse("it works with trainer.trainer_strategy fsdp2 only")
 	case spec.LoRA != nil:
 		return refuse("an adapter is trained on whole matrices: use fsdp2 alone")

@@ -120,7 +120,12 @@ func TestMatricesThatCannotBeDivided(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := func(n, ranks int) engine.TrainerSpec {
-		return engine.TrainerSpec{ModelPath: "m", Tensor: n, Place: engine.Place{Nodes: 1, Ranks: ranks}}
+		return engine.TrainerSpec{ModelPath: "m", Layout: engine.Layout{Tensor: n}, Place: engine.Place{Nodes: 1, Ranks: ranks}}
+	}
+	parts := func(tensor, sequence, ranks int) engine.TrainerSpec {
+		s := spec(tensor, ranks)
+		s.Sequence = sequence
+		return s
 	}
 	adapter, copies := spec(2, 2), spec(2, 2)
 	adapter.LoRA, copies.Strategy = &engine.LoRASpec{}, "ddp"
@@ -131,9 +136,10 @@ func TestMatricesThatCannotBeDivided(t *testing.T) {
 	}{
 		{cfg, spec(1, 3), ""}, {cfg, spec(2, 4), ""}, {cfg, spec(2, 3), "does not divide the trainer's ranks, 3"},
 		{cfg, spec(32, 32), "attention heads, which it does not divide"}, {cfg, adapter, "use fsdp2 alone"}, {cfg, copies, "fsdp2 only"},
-		{experts, spec(2, 2), "has experts"},
+		{experts, spec(2, 2), "has experts"}, {cfg, parts(1, 2, 2), ""}, {cfg, parts(2, 2, 4), ""}, {experts, parts(1, 2, 4), ""},
+		{cfg, parts(2, 2, 2), "does not divide the trainer's ranks, 2"}, {cfg, parts(1, 32, 32), "attention heads on a rank"},
 	} {
-		err := checkTensor(c.cfg, c.spec)
+		err := checkLayout(c.cfg, c.spec)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v; want %q", c.spec, err, c.want)
 		}

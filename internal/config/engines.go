@@ -172,6 +172,19 @@ func (e *Engines) microTokens(maxModelLen int) int {
 	return max(2048, 2*maxModelLen) // fewer would leave matrix kernels idle
 }
 
+// divideRows reports whether the engine that trains reads how many ranks hold the parts of a row.
+func (e *Engines) divideRows() bool {
+	if !registry.Trainers.Has(e.Train) {
+		return false
+	}
+	keys, ok := registry.Trainers.Default(e.Train).(SharedKeys)
+	if !ok {
+		return false
+	}
+	reason, reads := keys.Reads(&Settled{Engines: *e})[ulyssesKey]
+	return reads && reason == ""
+}
+
 // microBatching is an engine that trains and knows which micro-batches suit it.
 type microBatching interface {
 	// MicroTokens returns the tokens of a micro-batch that lose the engine no time, in groups that share a prompt too.

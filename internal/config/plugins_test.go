@@ -59,6 +59,7 @@ func TestMain(m *testing.M) {
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
 	registry.Trainers.Auto, registry.Samplers.Auto = []string{"cpu"}, []string{"cpu"}
 	register(registry.Trainers, "cpu", func() engine.TrainerOpener { return &fakeTrainer{} })
+	register(registry.Trainers, "sharded", func() engine.TrainerOpener { return &shardedTrainer{} })
 	register(registry.Trainers, "silent", func() engine.TrainerOpener { return &silentTrainer{} })
 	register(registry.Samplers, "cpu", func() engine.SamplerOpener { return &fakeSampler{} })
 	register(registry.Samplers, "served", func() engine.SamplerOpener { return &fakeServed{} })
@@ -114,12 +115,21 @@ type fakeSampler struct{ engine.SamplerOpener }
 
 func (*fakeTrainer) Reads(*Settled) map[string]string {
 	return map[string]string{
-		"cluster": "no cluster", "trainer.megatron": "no GPUs", "trainer.trainer_strategy": "no GPUs",
+		"cluster": "no cluster", "trainer.megatron": "no GPUs", "trainer.trainer_strategy": "no GPUs", deepSpeedKey: "no GPUs",
 		"trainer.trainer_config.actor_rollout_ref.ref": "no GPUs", "trainer.trainer_config.actor_rollout_ref.ref.read": "",
 		compileKey:                               "",
 		"trainer.trainer_config.critic.strategy": "no GPUs", "trainer.trainer_config.critic.model": "no GPUs",
 	}
 }
+
+// shardedTrainer has ranks.
+type shardedTrainer struct{ fakeTrainer }
+
+func (*shardedTrainer) Reads(*Settled) map[string]string {
+	return map[string]string{strategyKey: "", deepSpeedKey: "", ulyssesKey: ""}
+}
+
+func (*shardedTrainer) Refuses(s *Settled) []Refusal { return s.Trainer.RefusedStrategies() }
 
 func (*fakeTrainer) Refuses(s *Settled) []Refusal {
 	if s.Model.RopeTheta == nil {

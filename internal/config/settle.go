@@ -45,6 +45,9 @@ func (s *Settled) settle(r report) {
 	batch.settleConcurrency(r, &s.Buffer, &s.Explorer, method, &s.Synchronizer, s.Work)       // StepsInFlight, Sequences
 	s.Synchronizer.settle(r, &s.Buffer, &s.Engines, &s.Explorer, method, &s.Model, s.Work)    // both sync intervals, Engines.Weights
 	batch.warnOfShortSteps(r, &s.Buffer, &s.Synchronizer, s.Work)
+	if s.Trains && s.unusedByEngines(strategyKey) == "" {
+		s.Trainer.warnOfStrategy(r)
+	}
 	s.Monitor.settle()    // monitor.monitor_type
 	s.settlePaths(s.Work) // the directories of the run
 }

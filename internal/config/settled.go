@@ -204,14 +204,17 @@ func (b *Batch) settleSizes(buffer *Buffer, method *Method, trainer *Trainer, w 
 	b.Rereads = w.ReadsDataset && (epochs > 1 || w.StepLimit() > 0)
 }
 
-// settleMicroTokens fills in the size of a micro-batch, which holds a row at least, and no more than an optimizer
-// step of the policy or the critic.
+// settleMicroTokens fills in the tokens of a micro-batch on a rank: it holds its part of a row at least, and no more than
+// an optimizer step of the policy or the critic has.
 func (b *Batch) settleMicroTokens(critic *Critic, engines *Engines, model *Model, trainer *Trainer) {
 	mini := b.Mini
 	if critic != nil && critic.PpoMiniBatchSize != nil {
 		mini = max(mini, *critic.PpoMiniBatchSize)
 	}
 	row := b.PerRow * *model.MaxModelLen
+	if n := trainer.Layout().Sequence; n > 1 && engines.divideRows() {
+		row = (row + n - 1) / n
+	}
 	if trainer.MaxTokenLenPerGPU == nil {
 		trainer.MaxTokenLenPerGPU = ptr(max(engines.microTokens(*model.MaxModelLen), row))
 	}

@@ -22,8 +22,9 @@ type Trainer struct {
 	// has died or has not answered a request in time. 0 ends the run, and the same command resumes it.
 	// Own key of Trinity-Go.
 	MaxRestarts int `yaml:"max_restarts" default:"0" range:"[0,)"`
-	// How a GPU engine spreads the model over its ranks: a shard on each (fsdp2; fsdp, a strategy of
-	// upstream, stands for it) or a copy (ddp, an own value of Trinity-Go).
+	// How a GPU engine spreads the model over its ranks: a shard on each (fsdp2) or a copy (ddp, an own
+	// value of Trinity-Go). Other names stand for these: fsdp and megatron for fsdp2, deepspeed for the one
+	// that its stage of ZeRO asks for.
 	TrainerStrategy string `yaml:"trainer_strategy" default:"fsdp2" enum:"fsdp|fsdp2|ddp|megatron|deepspeed"`
 	// Train steps between checkpoints; 0 saves only at the end.
 	SaveInterval int `yaml:"save_interval" default:"0" range:"[0,)"`
@@ -48,8 +49,9 @@ type Trainer struct {
 	// Tokens of a micro-batch, which holds a row at least. Not set is what suits the engine: 1024 in the
 	// embedded one; elsewhere 2 × model.max_model_len, at least 2048.
 	MaxTokenLenPerGPU *int `yaml:"max_token_len_per_gpu" range:"[1,)"`
-	// GPUs over which an engine splits a sequence.
-	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1"`
+	// Ranks that hold the parts of each row, for sequences whose activations one does not hold: a rank has
+	// 1/n of the tokens, and inside attention 1/n of the heads. A row then has n times max_token_len_per_gpu.
+	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1" range:"[1,)"`
 	// Weight micro-batches by their number of tokens.
 	FixActorMicrobatchLossScale bool `yaml:"fix_actor_microbatch_loss_scale"`
 	// Keep weights in host memory while they are not in use. For the policy and the critic, or for the
@@ -77,6 +79,10 @@ type Trainer struct {
 	// Run Python code that comes with a model; not set is model.trust_remote_code.
 	TrustRemoteCode *bool    `yaml:"trust_remote_code"`
 	Megatron        Megatron `yaml:"megatron"`
+	// With trainer_strategy deepspeed: zero_stage (0 to 3), or the keys of a ds_config, of which
+	// zero_optimization.stage and the device of offload_param and offload_optimizer are read. Own key of
+	// Trinity-Go.
+	Deepspeed map[string]any `yaml:"deepspeed"`
 	// veRL's own tree. This version reads these keys of it. In actor_rollout_ref.actor:
 	// ppo_mini_batch_size (experiences per optimizer step; left out is the whole batch), ppo_epochs
 	// (passes over a batch), shuffle, and use_torch_compile (whether PyTorch compiles the layers and
@@ -104,7 +110,7 @@ type Megatron struct {
 	ExpertModelParallelSize int `yaml:"expert_model_parallel_size" default:"1" range:"[1,)"`
 	// GPUs over which Megatron splits each expert.
 	ExpertTensorParallelSize *int `yaml:"expert_tensor_parallel_size" range:"[1,)"`
-	// GPUs over which Megatron splits a sequence.
+	// Megatron's name of ulysses_sequence_parallel_size, which is read with each strategy.
 	ContextParallelSize int `yaml:"context_parallel_size" default:"1" range:"[1,)"`
 	// Split norms and dropout along the sequence.
 	SequenceParallel bool `yaml:"sequence_parallel" default:"true"`
@@ -116,6 +122,7 @@ var unusedOfTrainer = []unusedKey{
 	{"trainer.listen_address", unless(func(s *Settled) bool { return s.Mode == "train" && !s.ReadsDataset },
 		"no explorer of another process joins")},
 	{KeepBestKey, unless(func(s *Settled) bool { return s.Trains }, "this mode trains nothing")},
+	{deepSpeedKey, unless(func(s *Settled) bool { return s.Trainer.TrainerStrategy == deepSpeed }, "trainer_strategy is another one")},
 	{"trainer.patience", unless(func(s *Settled) bool { return s.Trains }, "this mode trains nothing")},
 	{criticKey, unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 }
@@ -136,7 +143,8 @@ func (t *Trainer) Offload(part string) (params, optimizer bool) {
 		at, _ = at[name].(map[string]any)
 	}
 	set := func(key string) bool { return fmt.Sprint(at[key]) == "true" }
-	return t.ParamOffload || set("param_offload"), t.OptimizerOffload || set("optimizer_offload")
+	zeroParams, zeroOptimizer := t.zeroOffload()
+	return t.ParamOffload || set("param_offload") || zeroParams, t.OptimizerOffload || set("optimizer_offload") || zeroOptimizer
 }
 
 // checkMiniBatch checks the keys of veRL's actor and model sections that this version reads.

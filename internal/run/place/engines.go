@@ -172,7 +172,7 @@ func CriticSpec(policy engine.TrainerSpec, path string, optimizer engine.Optimiz
 	return engine.TrainerSpec{
 		ModelPath: path, Head: engine.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
 		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
-		Place: policy.Place, Strategy: policy.Strategy, Tensor: policy.Tensor, Compile: policy.Compile,
+		Place: policy.Place, Layout: policy.Layout, Compile: policy.Compile,
 		ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload,
 	}
 }

@@ -193,9 +193,10 @@ type lowering struct {
 
 // lowerings lists the settings to lower. The first costs the user the least.
 func (m *Forecast) lowerings() (all []lowering) {
-	length, perRow := *m.Config.Model.MaxModelLen, m.Config.Batch.PerRow
+	length, perRow, parts := *m.Config.Model.MaxModelLen, m.Config.Batch.PerRow, max(1, m.Spec.Train.Sequence)
+	ofRow := func(length int) int { return (perRow*length + parts - 1) / parts } // a rank's tokens
 	if m.Spec.Train.Train {
-		all = append(all, lowering{microTokensKey, m.Spec.Train.MicroTokens, perRow * length, func(s *Specs, n int) {
+		all = append(all, lowering{microTokensKey, m.Spec.Train.MicroTokens, ofRow(length), func(s *Specs, n int) {
 			s.Train.MicroTokens = n
 		}})
 	}
@@ -206,7 +207,7 @@ func (m *Forecast) lowerings() (all []lowering) {
 		}})
 	}
 	return append(all, lowering{ModelLenKey, length, 2, func(s *Specs, n int) {
-		s.Sample.MaxModelLen, s.Train.MaxModelLen, s.Train.MicroTokens = n, n, min(s.Train.MicroTokens, perRow*n)
+		s.Sample.MaxModelLen, s.Train.MaxModelLen, s.Train.MicroTokens = n, n, min(s.Train.MicroTokens, ofRow(n))
 	}})
 }
 

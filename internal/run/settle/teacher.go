@@ -32,10 +32,13 @@ func (s *Stage) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
 	if service.BaseModel != "" {
 		service.BaseModel = t.Path
 	}
+	offload, _ := s.Trainer.Offload("") // veRL's tree has no part for teachers
+	layout := s.Trainer.Layout()
+	layout.Tensor = 0 // its matrices may be of other sizes
 	return engine.TrainerSpec{
 		Service:   service,
 		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.Openers.Programs.Train,
-		Compile: s.Trainer.Compiled(), Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.Openers.TakeTurns(),
+		Compile: s.Trainer.Compiled(), Layout: layout, ParamOffload: offload || s.Openers.TakeTurns(),
 	}
 }
 

@@ -69,6 +69,9 @@ def tiny(family: str, path: Path, **more) -> Path:
         for name, p in model.named_parameters():
             if p.ndim == 1 or "conv" in name:  # which begin at 0 or 1, or so small that nothing shows
                 p.add_(torch.randn_like(p) * 0.2)
+        for name, b in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                b.add_(torch.randn_like(b) * 0.2)
     assert sum(p.numel() for p in model.parameters()) <= 270_000
     model.save_pretrained(path)
     return path

@@ -103,10 +103,10 @@ def oracle(path: Path, b: dict) -> torch.Tensor:
     return out
 
 
-def open_model(worker: Worker, name: str, path: Path, tmp: Path, **spec) -> None:
+def open_model(worker: Worker, name: str, path: Path, tmp: Path, arrays: dict | None = None, **spec) -> None:
     (tmp / "witness").write_text("nonce")
     meta = {"spec": {"path": str(path), **spec}, "witness": {"file": str(tmp / "witness"), "nonce": "nonce"}}
-    worker.call(f"/v1/models/{name}", meta=meta, method="PUT")
+    worker.call(f"/v1/models/{name}", arrays, meta, method="PUT")
 
 
 def test_streams_steps_and_resume(worker, models, tmp_path) -> None:

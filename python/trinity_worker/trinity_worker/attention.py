@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.functional import embedding, scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 
+from .sequence import Part
 from .tree import Tree
 
 all_at_once: Any = None
@@ -49,6 +50,7 @@ class Row:
     ) -> None:
         """ends [branches + 1] is where branches end, after a 0; path_ends the same of their paths, in paths, which has the
         rows of all paths, one after another. There are no paths if no branch has a stem."""
+        self.part: Part | None = None  # this rank's, if several hold the row
         self.tree, self.ends, self.paths = tree, ends.int(), paths
         self.path_ends = None if path_ends is None else path_ends.int()
         # Rounded up, because a compiled layer is compiled again for each value.
@@ -102,12 +104,13 @@ def packed_attention(
     s_aux: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]. s_aux [heads] are the logits of sinks."""
+    """Returns the attention [1, T, heads, D] of query [1, heads, T, D]. Of a row that several ranks hold, T tokens are
+    this rank's. s_aux [heads] are the logits of sinks."""
     assert trinity_row is not None
     _refuse(others)
-    if s_aux is None and _takes_all(query, scaling):
-        return _at_once(query, key, value, sliding_window, trinity_row), None
-    return _by_branch(query, key, value, scaling, sliding_window, trinity_row, s_aux), None
+    if trinity_row.part is not None:
+        return _of_part(query, key, value, scaling, sliding_window, trinity_row, s_aux, trinity_row.part), None
+    return _attend(query, key, value, scaling, sliding_window, trinity_row, s_aux), None
 
 
 def _refuse(others: dict[str, Any]) -> None:
@@ -117,6 +120,35 @@ def _refuse(others: dict[str, Any]) -> None:
         raise ValueError(f"its attention has the arguments {', '.join(unknown)}, which this worker does not compute")
     if others.get("is_causal") is False or others.get("dropout"):
         raise ValueError("its attention is not causal or drops out, which this worker does not compute")
+
+
+def _of_part(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float | None,
+    window: int | None,
+    row: Row,
+    sinks: torch.Tensor | None,
+    part: Part,
+) -> torch.Tensor:
+    query, key, value = part.to_heads(query, key, value)
+    mine = None if sinks is None else part.of_heads(sinks)
+    return part.to_tokens(_attend(query, key, value, scaling, window, row, mine))
+
+
+def _attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float | None,
+    window: int | None,
+    row: Row,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
+    if sinks is None and _takes_all(query, scaling):
+        return _at_once(query, key, value, window, row)
+    return _by_branch(query, key, value, scaling, window, row, sinks)
 
 
 def _takes_all(query: torch.Tensor, scaling: float | None) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from . import attention
+from .sequence import Part, Parts, width
 from .tree import Tree
 from .wire import Arrays
 
@@ -14,7 +15,7 @@ from .wire import Arrays
 class Pack:
     """One row of sequences, on this rank. FSDP does not look into it, so it keeps its number types."""
 
-    ids: torch.Tensor  # [1, T]
+    ids: torch.Tensor  # [1, T]; of a row that several ranks hold, T tokens are this rank's
     positions: torch.Tensor  # [1, T], from 0 in each sequence
     row: attention.Row
     lengths: tuple[int, ...]  # of the sequences
@@ -35,20 +36,36 @@ def upload(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tensor]
 class Batch:
     """The sequences of a request, and where each rank's scored tokens lie in its flat arrays."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: Arrays, share: bool = True) -> None:
+        """share says whether sequences may share the rows of their stems."""
+        self.arrays, self.share = arrays, share
         self.targets = arrays.get("targets", arrays["tokens"][:, None])  # [N, K]
         self.lengths = arrays["lengths"].astype(np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.scored = arrays["mask"].astype(bool)
+        self.trees: dict[int, tuple[Tree, np.ndarray]] = {}  # by row, and the row's place of each token
 
     def sequences(self, rank: int) -> list[int]:
         return [int(i) for i in np.nonzero(self.arrays["rank"] == rank)[0]]
 
-    def places(self, rank: int) -> np.ndarray:
-        """Returns the flat places of the rank's scored tokens."""
-        parts = [self.starts[i] + np.nonzero(self.scored[self._span(i)])[0] for i in self.sequences(rank)]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    def places(self, rank: int, part: int = 0, parts: int = 1) -> np.ndarray:
+        """Returns the flat places of the scored tokens of the rank's row; with parts, those that a part predicts."""
+        each = [self.starts[i] + np.nonzero(self.scored[self._span(i)])[0] for i in self.sequences(rank)]
+        places = np.concatenate(each) if each else np.zeros(0, np.int64)
+        if parts == 1 or not len(places):
+            return places
+        tree, row_of = self._tree(rank)
+        return places[row_of[places - 1] // width(tree.size, parts) == part]
+
+    def _tree(self, rank: int) -> tuple[Tree, np.ndarray]:
+        if rank not in self.trees:
+            sequences = self.sequences(rank)
+            tree = Tree([self.arrays["tokens"][self._span(i)] for i in sequences], self.share)
+            row_of = np.zeros(len(self.scored), np.int64)
+            for i, path in zip(sequences, tree.paths, strict=True):
+                row_of[self._span(i)] = path
+            self.trees[rank] = tree, row_of
+        return self.trees[rank]
 
     def _span(self, i: int) -> slice:
         return slice(self.starts[i], self.starts[i] + self.lengths[i])
@@ -57,25 +74,28 @@ class Batch:
         """Returns the numbers of the sequences in which places lie."""
         return np.searchsorted(self.starts, places, side="right") - 1
 
-    def pack(self, rank: int, device: torch.device, share: bool = True) -> Pack:
-        """Returns the rank's row, in which sequences may share stems. A rank without scored tokens gets one token, because
-        all must join each collective."""
-        sequences, places = self.sequences(rank), self.places(rank)
-        if len(places):
-            tokens = [self.arrays["tokens"][self._span(i)] for i in sequences]
-            tree = Tree(tokens, share)
-            row_of = np.zeros(len(self.scored), np.int64)
-            for i, path in zip(sequences, tree.paths, strict=True):
-                row_of[self._span(i)] = path
-            rows, targets = row_of[places - 1], self.targets[places].astype(np.int64)
+    def pack(self, rank: int, device: torch.device, parts: Parts | None = None) -> Pack:
+        """Returns the rank's row, or its part. A row without scored tokens has one token, and a part without them predicts
+        one, because all must join each collective."""
+        if len(self.places(rank)):
+            tokens = [self.arrays["tokens"][self._span(i)] for i in self.sequences(rank)]
+            tree, row_of = self._tree(rank)
         else:
-            tokens = [np.zeros(1, np.int32)]
-            tree, rows = Tree(tokens), np.zeros(1, np.int64)
-            targets = np.zeros((1, self.targets.shape[1]), np.int64)
+            tokens, row_of = [np.zeros(1, np.int32)], np.zeros(0, np.int64)
+            tree = Tree(tokens)
         ids, positions = tree.gather(tokens), tree.gather([np.arange(len(t)) for t in tokens])
+        part = None if parts is None else Part(parts, tree.size)
+        places = self.places(rank) if parts is None else self.places(rank, parts.number, parts.ranks)
+        rows, targets = row_of[places - 1], self.targets[places].astype(np.int64)
+        if part is not None:
+            ids, positions, rows = part.of(ids), part.of(positions), rows - part.begin
+        if not len(places):
+            rows, targets = np.zeros(1, np.int64), np.zeros((1, self.targets.shape[1]), np.int64)
         paths = [np.concatenate(tree.paths)] if tree.shared else []
         arrays = [ids[None], positions[None], rows, targets, *paths, *attention.numbers(tree)]
         first, second, third, fourth, *others = upload(arrays, device)
         moved = others.pop(0) if paths else None
         lengths = tuple(len(t) for t in tokens)
-        return Pack(first, second, attention.Row(tree, *others), lengths, moved, third, fourth)
+        row = attention.Row(tree, *others)
+        row.part = part
+        return Pack(first, second, row, lengths, moved, third, fourth)

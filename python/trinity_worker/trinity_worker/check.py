@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from transformers import AutoConfig
 
 from .head import DIVERGENCES, JSD
 from .layout import FSDP2, STRATEGIES
@@ -35,6 +36,8 @@ def spec_of(meta: dict[str, Any], arrays: Arrays, world: int, models: dict[str, 
         raise BadRequest(f"optimizer {spec.optimizer.get('type')!r}; expected one of {', '.join(MOMENTS)}")
     if spec.tensor < 1 or world % spec.tensor:
         raise BadRequest(f"tensor is {spec.tensor}; expected a divisor of the {world} ranks")
+    if spec.sequence < 1 or world % (spec.tensor * spec.sequence):
+        raise BadRequest(f"sequence is {spec.sequence}; expected that it and tensor divide the {world} ranks")
     if spec.tensor > 1 and (spec.lora or spec.strategy != FSDP2):
         raise BadRequest("neighbours divide the matrices of a whole model under fsdp2 only")
     if not 1 <= spec.chunk <= MAX_CHUNK:
@@ -49,7 +52,16 @@ def spec_of(meta: dict[str, Any], arrays: Arrays, world: int, models: dict[str, 
     vocabulary = check_config(spec.path, spec.head)
     if vocabulary % spec.tensor:
         raise BadRequest(f"{spec.tensor} neighbours cannot divide a vocabulary of {vocabulary} equally")
+    if spec.sequence > 1:
+        check_heads(spec.path, AutoConfig.from_pretrained(spec.path), spec.tensor, spec.sequence)
     return spec
+
+
+def check_heads(path: str, config: Any, tensor: int, sequence: int) -> None:
+    """Requires that ranks can exchange the tokens of a row for its heads."""
+    heads = config.num_attention_heads // tensor
+    if heads % sequence:
+        raise BadRequest(f"model {path}: {sequence} ranks that hold parts of a row cannot divide {heads} heads equally")
 
 
 def check_base(spec: Spec, world: int, models: dict[str, Model]) -> None:
@@ -152,6 +164,9 @@ def check_divergence(model: Model, arrays: Arrays, meta: dict[str, Any], models:
         teacher = models.get(name)
         if teacher is None or teacher is model or teacher.spec.head:
             raise BadRequest(f"teacher {name!r} is no other language model of this worker")
+        check_heads(teacher.spec.path, teacher.network.inner.config, teacher.spec.tensor, model.spec.sequence)
+        if model.spec.sequence > 1 and not teacher.network.shares:
+            raise BadRequest(f"teacher {name!r} carries a state along a row, of which its student's ranks hold parts")
         if teacher.network.inner.config.vocab_size < vocabulary:
             raise BadRequest(f"teacher {name!r} has a smaller vocabulary than its student, {vocabulary}")
     teacher_of = _array(arrays, "teacher", np.int32, n)

@@ -8,6 +8,8 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate
 
+from .sequence import Parts
+
 FSDP2, DDP = "fsdp2", "ddp"
 STRATEGIES = (FSDP2, DDP)
 
@@ -38,6 +40,16 @@ class Layout:
         """Returns the mesh on which so many neighbours divide each matrix, and all others its parts. All ranks must call
         it."""
         return init_device_mesh(self.device.type, (self.world // tensor, tensor), mesh_dim_names=("shards", "tensor"))
+
+    @cache  # noqa: B019 (a process has one layout)
+    def parts(self, tensor: int, sequence: int) -> Parts | None:
+        """Returns the ranks that hold the parts of this rank's row; None if it holds the whole row. Of a layout of rows ×
+        parts × tensor, tensor neighbours follow one another. All ranks must call it."""
+        if sequence == 1:
+            return None
+        shape = self.world // (sequence * tensor), sequence, tensor
+        mesh = init_device_mesh(self.device.type, shape, mesh_dim_names=("rows", "parts", "tensor"))
+        return Parts(mesh["parts"].get_group(), sequence, mesh["parts"].get_local_rank())
 
     def owns(self, tensor: torch.Tensor, neighbours: int) -> bool:
         """Reports whether this rank's part of a tensor counts in a sum over all ranks: of equal copies one does. neighbours

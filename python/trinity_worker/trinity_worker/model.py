@@ -30,8 +30,10 @@ class Model:
     def __init__(self, spec: Spec, arrays: Arrays, layout: Layout, base: "Model | None" = None) -> None:
         self.spec, self.layout, self.device, self.control = spec, layout, layout.device, layout.control
         self.rank, self.world = layout.rank, layout.world
-        self.rows = layout.world // spec.tensor  # of sequences; neighbours compute the same one
-        self.row, self.first = self.rank // spec.tensor, self.rank % spec.tensor == 0
+        self.rows = layout.world // (spec.tensor * spec.sequence)  # of sequences; neighbours compute the same one
+        self.row, self.first = self.rank // (spec.tensor * spec.sequence), self.rank % spec.tensor == 0
+        self.parts = layout.parts(spec.tensor, spec.sequence)
+        self.part = self.parts.number if self.parts else 0
         self.network: Network = Network(spec, arrays, layout, base.network if base else None)
         self.trained = self.network.trained() if spec.train else {}
         self.optimizer = self._new_optimizer() if spec.train else None
@@ -100,11 +102,11 @@ class Model:
     ) -> tuple[Arrays, dict[str, Any]]:
         """Returns the wanted streams [N] on rank 0, log-probabilities of targets [N, K]; nothing elsewhere. With a
         load-balancing loss, a held graph comes with its sum over the ranks, times the tokens of the step."""
-        batch, hold = Batch(arrays), bool(meta.get("hold"))
-        self.held = None
         used = [self.network, *(teachers[n].network for n in meta.get("teachers", ()))]
-        pack = batch.pack(self.row, self.device, all(n.shares for n in used))
-        places = batch.places(self.row)
+        batch, hold = Batch(arrays, all(n.shares for n in used)), bool(meta.get("hold"))
+        self.held = None
+        pack = batch.pack(self.row, self.device, self.parts)
+        places = batch.places(self.row, self.part, self.spec.sequence)
         want = self._want(batch, places, pack, meta, teachers)
         if hold:
             outputs = self.network.run(pack, want, hold=True)
@@ -120,7 +122,7 @@ class Model:
         if not self.network.aux_loss:
             return {}
         assert self.held is not None
-        total = self.held[1][-1].detach().double().cpu()
+        total = self.held[1][-1].detach().double().cpu() * (self.part == 0)  # all parts have the whole row's
         if self.world > 1:
             dist.all_reduce(total, group=self.control)
         return {"balance": float(total)}
@@ -155,11 +157,11 @@ class Model:
             return {}
         widths = [batch.targets.shape[1] if name == "logprob" else 1 for name in names]
         flat = np.zeros((len(batch.scored), sum(widths)), np.float32)
-        for row in range(self.rows):
-            places = batch.places(row)
-            rows = mine if row == 0 else torch.empty(len(places), sum(widths))
-            if row and rows.numel():
-                dist.recv(rows, row * self.spec.tensor, group=self.control)
+        for number in range(self.rows * self.spec.sequence):
+            places = batch.places(*divmod(number, self.spec.sequence), self.spec.sequence)
+            rows = mine if number == 0 else torch.empty(len(places), sum(widths))
+            if number and rows.numel():
+                dist.recv(rows, number * self.spec.tensor, group=self.control)
             flat[places] = rows.numpy()
         parts = np.split(flat, np.cumsum(widths)[:-1], axis=1)
         of_targets = "targets" in batch.arrays

@@ -1,10 +1,7 @@
 """A language model, a critic or a reward model, as the root of what is sharded over the ranks."""
 
 import copy
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -24,20 +21,20 @@ from transformers import (
     PreTrainedModel,
 )
 
-from . import attention, compiled, proof
+from . import attention, compiled, loading, proof
 from .apart import Apart
 from .batch import Pack
 from .copies import Copies
 from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
+from .loading import ADAPTER
 from .logits import PLAIN, Finish
 from .tensor import Vocabulary, divide, misfit
 from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 VALUE, SCORE = "value", "score"
-ADAPTER = "default"  # PEFT's name of the only adapter
 # What reads one number from a state: at each token, or as a reward model of whole sequences.
 HEADS = {VALUE: AutoModelForTokenClassification, SCORE: AutoModelForSequenceClassification}
 # Rotary embeddings that depend on the length of the sequence, which a packed row does not have.
@@ -62,7 +59,9 @@ class Spec:
     param_offload: bool = False  # weights and gradients lie in host memory while other models are in use
     optimizer_offload: bool = False  # moments lie in host memory but for a step
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
+    gathered: bool = False  # FSDP2 keeps gathered weights from the forward to the end of the backward pass
     compile: bool = False  # the layers and the head, where torch.compile works
+    sequence: int = 1  # ranks that hold the parts of each row
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
 
 
@@ -90,19 +89,6 @@ def check_config(path: str, head: str) -> int:
     return vocabulary
 
 
-@contextmanager
-def without_adapter(path: str) -> Iterator[str]:
-    """Gives the path of the model in a directory that may hold an adapter too, which transformers would load with it."""
-    if not os.path.exists(os.path.join(path, "adapter_config.json")):
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as links:
-        for name in os.listdir(path):
-            if not name.startswith("adapter_"):
-                os.symlink(os.path.join(path, name), os.path.join(links, name))
-        yield links
-
-
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a tensor that may be sharded. All ranks must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -125,14 +111,15 @@ class Network(nn.Module):
         # Masters are float32: AdamW on bfloat16 weights would lose small updates.
         dtype = torch.float32 if spec.train else DTYPES[spec.dtype]
         kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention.NAME}
-        with without_adapter(spec.path) as path:
-            if base is not None:
-                self.lm: Any = sharing(base.lm)
-            elif spec.head:
-                self.lm = HEADS[spec.head].from_pretrained(path, num_labels=1, **kwargs)
-                self._set_score(arrays)
-            else:
-                self.lm = AutoModelForCausalLM.from_pretrained(path, **kwargs)
+        if base is not None:
+            self.lm: Any = sharing(base.lm)
+        elif spec.head:
+            config = AutoConfig.from_pretrained(spec.path, num_labels=1)
+            self.lm = loading.build(HEADS[spec.head], config, spec.path, **kwargs)
+            self._set_score(arrays)
+        else:
+            config = AutoConfig.from_pretrained(spec.path)
+            self.lm = loading.build(AutoModelForCausalLM, config, spec.path, **kwargs)
         if self.projection.bias is not None and not spec.head:
             raise BadRequest(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
         self.lm.eval()  # no dropout
@@ -142,6 +129,11 @@ class Network(nn.Module):
             )
         self.finish = PLAIN if spec.head else Finish.of(self.inner.config)
         self.apart = Apart(self.lm)
+        if spec.sequence > 1 and self.apart.modules:
+            raise BadRequest(
+                f"model {spec.path} ({self.inner.config.model_type}): {self.apart.modules[0]} carries a state along a row, "
+                "so ranks cannot hold parts of it"
+            )
         if base is None:
             proof.require(self, layout)
         self.lm.requires_grad_(spec.train and not spec.lora)
@@ -149,7 +141,7 @@ class Network(nn.Module):
             from peft import PeftModel
 
             self.lm = PeftModel.from_pretrained(
-                self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False
+                self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False, low_cpu_mem_usage=True
             )
         self.lm.eval()
         self.loads: torch.Tensor | None = None  # [layers, experts] tokens that experts got since the last step
@@ -164,13 +156,10 @@ class Network(nn.Module):
         self.copies: Copies | None = None
         self.casts = not divided and DTYPES[spec.compute] != dtype and not spec.recompute
         if divided or spec.recompute and DTYPES[spec.compute] != dtype:
-            self._shard(
-                layout.data(spec.strategy, spec.tensor)
-            )  # moves the model layer by layer, so that no device holds all of it
-        else:
-            self.to(layout.device)
-        # Neighbours divide matrices by hooks that are not compiled here.
-        self.compiled = spec.compile and spec.tensor == 1 and compiled.works(layout.device)
+            self._shard(layout.data(spec.strategy, spec.tensor))
+        loading.fill(self, self.inner, spec.path, spec.lora, layout.device)
+        # Neighbours divide matrices by hooks, and exchange parts of rows, which is not compiled here.
+        self.compiled = spec.compile and spec.tensor * spec.sequence == 1 and compiled.works(layout.device)
         if self.compiled:
             compiled.layers(self.decoder)
 
@@ -209,13 +198,10 @@ class Network(nn.Module):
         return float(getattr(config, "router_aux_loss_coef", 0.0)) if wanted else 0.0
 
     def _set_score(self, arrays: Arrays) -> None:
-        score = self.lm.score
-        with torch.no_grad():
-            score.weight.copy_(torch.from_numpy(arrays["score.weight"].copy()))
-            if "score.bias" in arrays:
-                score.bias.copy_(torch.from_numpy(arrays["score.bias"].copy()))
-            else:
-                score.bias = None
+        for name in ("weight", "bias"):
+            given = arrays.get("score." + name)
+            value = None if given is None else nn.Parameter(torch.from_numpy(given.copy()).to(self.lm.dtype))
+            self.lm.score.register_parameter(name, value)
 
     def _recompute(self) -> None:
         if not self.spec.recompute:
@@ -230,7 +216,7 @@ class Network(nn.Module):
     def _shard(self, mesh: DeviceMesh) -> None:
         policy = MixedPrecisionPolicy(param_dtype=DTYPES[self.spec.compute], reduce_dtype=torch.float32)
         for layer in self.decoder.layers:
-            fully_shard(layer, mesh=mesh, mp_policy=policy)
+            fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=not self.spec.gathered)
         fully_shard(self, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
         # The driver's derivatives are those of the loss of the whole step, so gradients are summed, not averaged. A
         # divide factor alone would go through an operation that gloo lacks.
@@ -267,10 +253,17 @@ class Network(nn.Module):
             return (h,)
         routers: tuple[torch.Tensor, ...] = ()
         if hold and self.routed:
-            logits = out.router_logits  # of each token of each sequence, also of those that they share
+            logits, part = (
+                out.router_logits,
+                pack.row.part,
+            )  # of each token of each sequence, also of those that they share
+            if part is not None:
+                logits = tuple(part.whole(x) for x in logits)
             if pack.paths is not None:
                 logits = tuple(embedding(pack.paths, x) for x in logits)
             counts = loads(logits, pack.lengths, self.chosen)
+            if part is not None and part.begin:  # the first part counts
+                counts.zero_()
             self.loads = counts if self.loads is None else self.loads + counts
             if self.aux_loss:
                 routers = (imbalance(logits, pack.lengths, self.chosen),)
@@ -311,10 +304,11 @@ class Network(nn.Module):
         return out
 
     def release(self) -> None:
-        """Drops the root's gathered weights. Without a backward pass FSDP keeps them, and a step or a load does not
-        change them."""
-        if isinstance(self, FSDPModule):
-            self.reshard()
+        """Drops gathered weights: the root's, and those of layers that keep them. Without a backward pass FSDP does not, and
+        a step or a load does not change them."""
+        for module in self.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
         if not self.spec.train or self.spec.base:
             self.forget()
 

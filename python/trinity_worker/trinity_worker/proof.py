@@ -1,7 +1,8 @@
 """The proof that this worker can pack a model: a row of two sequences gives the logits of each alone, as transformers has them.
 
-Models of new families pass arguments and carry state in ways that a packed row may not know. Nothing else would tell. On a
-GPU it proves a copy of the first layers there, because kernels of other packages for layers with state do not run on a CPU.
+Models of new families pass arguments and carry state in ways that a packed row may not know. Nothing else would tell. Before
+the ranks shard a model, it has no values: rank 0 reads those of its first layers, in float32, and drops them after the proof.
+They lie on a GPU if there is one, because kernels of other packages for layers with state do not run on a CPU.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from . import attention
+from . import attention, loading
 from .batch import Batch
 from .layout import Layout
 from .shallow import free, in_float32
@@ -23,7 +24,7 @@ NAMES = ("first", "second")
 
 
 def require(network: Any, layout: Layout) -> None:
-    """Refuses a network that no rank has sharded yet. Rank 0 proves it, and all ranks must call it."""
+    """Refuses a network that no rank has sharded or given values yet. Rank 0 proves it, and all ranks must call it."""
     fault = ""
     if layout.rank == 0:
         fault = _fault(network, layout.device)
@@ -39,10 +40,10 @@ def _fault(network: Any, device: torch.device) -> str:
     """Returns why the network cannot be packed, or nothing."""
     name = f"model {network.spec.path} ({network.inner.config.model_type})"
     try:
-        if device.type != "cpu" or next(network.parameters()).dtype != torch.float32:
-            network = in_float32(network).to(device)
+        small = in_float32(network)
+        loading.fill(small, small.inner, small.spec.path, "", device)
         for seed in range(DRAWS):
-            fault = _compare(network, device, np.random.default_rng(seed))
+            fault = _compare(small, device, np.random.default_rng(seed))
             if not fault:
                 return ""
     except Exception as e:  # of the model's own code
@@ -55,8 +56,10 @@ def _compare(network: Any, device: torch.device, r: np.random.Generator) -> str:
     tokens = r.integers(0, network.inner.config.vocab_size, sum(LENGTHS), np.int32)
     mask = np.ones(len(tokens), np.uint8)
     mask[[0, LENGTHS[0]]] = 0
-    batch = Batch({"tokens": tokens, "lengths": np.array(LENGTHS), "mask": mask, "rank": np.zeros(2, np.int32)})
-    (states,) = network(batch.pack(0, device, network.shares), None)
+    batch = Batch(
+        {"tokens": tokens, "lengths": np.array(LENGTHS), "mask": mask, "rank": np.zeros(2, np.int32)}, network.shares
+    )
+    (states,) = network(batch.pack(0, device), None)
     row = network.finished(states).split([n - 1 for n in LENGTHS])
     alone = _alone(network, [torch.from_numpy(s).long().to(device) for s in np.split(tokens, LENGTHS[:1])])
     largest = max(float(a.abs().max()) for a in alone)

@@ -1,7 +1,9 @@
 """A copy of the first layers of a network, in float32."""
 
 import copy
+import ctypes
 import gc
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -34,6 +36,8 @@ def free(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    with suppress(AttributeError, OSError, TypeError):  # where the C library has no such function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _kind(layer: nn.Module) -> tuple[Any, ...]:

@@ -1,0 +1,166 @@
+"""Loads a model without more memory than its ranks keep: it is built without values, sharded, and then each rank reads
+its part of each tensor from the safetensors files."""
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor, Replicate
+from transformers import GenerationConfig, PreTrainedModel
+from transformers.core_model_loading import revert_weight_conversion
+
+TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+BLOCK = 16 << 20  # bytes that a rank reads at once
+
+ADAPTER, PEFT = "default", "base_model.model."  # PEFT's name of the only adapter, and what its files put before others
+
+Region = list[tuple[int, int]]
+"""A part of a tensor: from where to where in each dimension."""
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """Has modules made whose weights have shapes alone. Their buffers have values, which files lack."""
+    register = nn.Module.register_parameter
+
+    def blank(module: nn.Module, name: str, p: nn.Parameter | None) -> None:
+        if p is not None and not p.is_meta:
+            p = nn.Parameter(p.to("meta"), requires_grad=p.requires_grad)
+        register(module, name, p)
+
+    with mock.patch.object(nn.Module, "register_parameter", blank):
+        yield
+
+
+def build(of: Any, config: Any, path: str, **kwargs: Any) -> Any:
+    """Returns a model of a class for a configuration, whose weights have no values yet."""
+    with without_values():
+        model = of.from_config(config, **kwargs)
+    if model.can_generate():
+        with contextlib.suppress(OSError):  # a directory without it
+            model.generation_config = GenerationConfig.from_pretrained(path)
+    return model
+
+
+@dataclass
+class Stored:
+    """A tensor in a file."""
+
+    file: str
+    dtype: torch.dtype
+    shape: list[int]
+    offset: int
+
+    def read(self, region: Region, out: torch.Tensor) -> None:
+        """Fills out with a region, block by block."""
+        row = math.prod(self.shape[1:]) * self.dtype.itemsize
+        low, high = region[0] if region else (0, 1)
+        step = max(1, BLOCK // max(1, row))
+        inner = tuple(slice(*r) for r in region[1:])
+        with open(self.file, "rb", buffering=0) as file:
+            for a in range(low, high, step):
+                raw = bytearray((min(a + step, high) - a) * row)
+                file.seek(self.offset + a * row)
+                if file.readinto(raw) != len(raw):
+                    raise ValueError(f"{self.file} ends before its tensors")
+                block = torch.frombuffer(raw, dtype=self.dtype).view(-1, *self.shape[1:])
+                out[a - low : a - low + len(block)].copy_(block[(slice(None), *inner)])
+
+
+def stored(path: str, adapter: bool = False) -> dict[str, Stored]:
+    """Returns the tensors of a model, or of an adapter, in a directory by their names."""
+    found: dict[str, Stored] = {}
+    for name in sorted(os.listdir(path)):
+        if not name.endswith(".safetensors") or name.startswith("adapter_") != adapter:
+            continue
+        file = os.path.join(path, name)
+        with open(file, "rb") as f:
+            length = int.from_bytes(f.read(8), "little")
+            header = json.loads(f.read(length))
+        header.pop("__metadata__", None)
+        for key, t in header.items():
+            if t["dtype"] in TYPES:
+                found[key] = Stored(file, TYPES[t["dtype"]], t["shape"], 8 + length + t["data_offsets"][0])
+    return found
+
+
+def fill(root: nn.Module, inner: PreTrainedModel, path: str, lora: str, device: torch.device) -> None:
+    """Gives the weights of a model inside of root, whether they are sharded or not, the values of its files, and those of
+    an adapter the values of a PEFT directory. What has values already only moves to the device."""
+    names = dict(inner.named_parameters(remove_duplicate=False))
+    blank = [name for name, p in inner.named_parameters() if p.is_meta]
+    first: dict[int, str] = {}
+    tied = {name: other for name, p in names.items() if (other := first.setdefault(id(p), name)) != name}
+    root._apply(lambda t: torch.empty_like(t, device=device) if t.is_meta else t.to(device))
+    for name, other in tied.items():
+        module, _, last = name.rpartition(".")
+        setattr(inner.get_submodule(module), last, inner.get_parameter(other))
+    files, adapter = stored(path), stored(lora, adapter=True) if lora else {}
+    weights = dict(inner.named_parameters())
+    with torch.no_grad():
+        for name in blank:
+            p = weights[name]
+            mine = p.to_local() if isinstance(p, DTensor) else p.detach()
+            if found := adapter.get(PEFT + name.replace(f".{ADAPTER}.", ".")):
+                found.read(region(p), mine)
+                continue
+            _read(inner, name.replace(".base_layer.", "."), list(p.shape), region(p), mine, files, path)
+        for name in inner.state_dict().keys() - names.keys():  # buffers that files have, such as the scale of a layer
+            if found := _find(files, name, inner):
+                found.read([(0, n) for n in found.shape], inner.get_buffer(name))
+
+
+def region(p: torch.Tensor) -> Region:
+    """Returns which part of a tensor this rank has."""
+    all = [(0, n) for n in p.shape]
+    if isinstance(p, DTensor):
+        for dim in reversed(range(p.device_mesh.ndim)):  # FSDP, which is first, cuts what others have left
+            placement: Any = p.placements[dim]
+            if placement != Replicate():
+                low, high = all[placement.dim]
+                size = -(-(high - low) // p.device_mesh.size(dim))
+                begin = low + p.device_mesh.get_local_rank(dim) * size
+                all[placement.dim] = min(begin, high), min(begin + size, high)
+    return all
+
+
+def _read(
+    inner: PreTrainedModel,
+    name: str,
+    shape: list[int],
+    mine: Region,
+    out: torch.Tensor,
+    files: dict[str, Stored],
+    path: str,
+) -> None:
+    if out.numel() == 0:
+        return
+    if (found := _find(files, name, inner)) and found.shape == shape:
+        return found.read(mine, out)
+    # Files have some tensors by other names or in parts, such as those of single experts. Their rows tell where a part lies.
+    rows = torch.arange(math.prod(shape[:-1])).view(*shape[:-1], 1)
+    parts = revert_weight_conversion(inner, {name: rows})
+    for part, at in parts.items():
+        source = _find(files, part, inner)
+        if source is None or source.shape != [*at.shape[:-1], shape[-1]]:
+            raise ValueError(f"model {path} has no tensor {part} of the shape {[*at.shape[:-1], shape[-1]]}")
+        if source.shape == shape and len(parts) == 1:  # it has another name there
+            return source.read(mine, out)
+        flat, first = out.view(-1, shape[-1]), int(at.flatten()[0]) - mine[0][0] * math.prod(shape[1:-1])
+        low, high = max(0, -first), min(at.numel(), len(flat) - first)
+        if low < high:
+            matrix = replace(source, shape=[at.numel(), shape[-1]])
+            matrix.read([(low, high), (0, shape[-1])], flat[first + low : first + high])
+
+
+def _find(files: dict[str, Stored], name: str, inner: PreTrainedModel) -> Stored | None:
+    """Returns a tensor, also one of a file that holds the model without its head."""
+    return files.get(name) or files.get(name.removeprefix(inner.base_model_prefix + "."))
