@@ -85,6 +85,8 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	switch {
 	case err == nil && fam.foreign:
 		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
+	case err == nil && fam.convolves:
+		err = fmt.Errorf("%q has short convolutions, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
 	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
 	}

@@ -48,18 +48,18 @@ var layerNames = map[string]string{
 	"attn_k":      "self_attn.k_proj",
 	"attn_v":      "self_attn.v_proj",
 	"attn_output": "self_attn.o_proj",
-	"attn_q_norm": "self_attn.q_norm",
-	"attn_k_norm": "self_attn.k_norm",
 	"ffn_gate":    "mlp.gate_proj",
 	"ffn_up":      "mlp.up_proj",
 	"ffn_down":    "mlp.down_proj",
 }
 
 // normNames maps GGUF's names of a layer's norms to Hugging Face's, which differ between families.
-func (v *variation) normNames() map[string]string {
-	names := map[string]string{}
-	names["attn_norm"], names["post_attention_norm"], names["ffn_norm"], names["post_ffw_norm"] = v.LayerNorms()
-	return names
+func (c *Config) normNames() map[string]string {
+	n := c.Norms()
+	return map[string]string{
+		"attn_norm": n.BeforeAttention, "post_attention_norm": n.AfterAttention, "ffn_norm": n.BeforeMLP, "post_ffw_norm": n.AfterMLP,
+		"attn_q_norm": n.Q, "attn_k_norm": n.K,
+	}
 }
 
 // huggingFaceName translates a GGUF tensor name. It returns an unknown name unchanged; checkTensors

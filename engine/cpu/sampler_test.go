@@ -23,6 +23,7 @@ func TestSampledLogprobsEqualTrainedLogprobs(t *testing.T) {
 	for _, opts := range []Options{
 		experts, tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), tiny("qwen3_moe"), tiny("qwen3_moe_sums"), tiny("smollm3"), tiny("gemma3_text"), tiny("olmo3"),
 		tiny("phi3"), tiny("ministral3"), tiny("granite"), tiny("granitemoehybrid"), adapterOptions("phi3"), adapterOptions("granite"),
+		tiny("lfm2"), adapterOptions("lfm2"),
 		adapterOptions("qwen2"), adapterOptions("smollm3"), adapterOptions("gemma3_text"), adapterOptions("olmo3"),
 		headAdapter("llama"), newHeadAdapter("llama3_bias_tied"), newHeadAdapter("qwen3_moe"),
 	} {

@@ -81,7 +81,7 @@ func TestSameTokensAndBitsHoweverScheduled(t *testing.T) {
 	for i := range inOrder {
 		inOrder[i] = i
 	}
-	for _, name := range []string{"llama", "mistral", "qwen3", "qwen3_moe", "smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"} {
+	for _, name := range []string{"llama", "mistral", "qwen3", "qwen3_moe", "smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid", "lfm2"} {
 		t.Run(name, func(t *testing.T) {
 			m := tiny(t, name)
 			want := answers(t, start(t, m, Options{Pool: kernel.NewPool(1)}), requests, inOrder, 1)
@@ -108,7 +108,7 @@ func TestSameTokensAndBitsHoweverScheduled(t *testing.T) {
 
 func TestSmallWeightsSampleTheSameHoweverScheduled(t *testing.T) {
 	requests := twenty()
-	for _, name := range []string{"llama", "qwen3_moe"} {
+	for _, name := range []string{"llama", "qwen3_moe", "lfm2"} {
 		m := tiny(t, name)
 		for _, storage := range []kernel.Storage{kernel.BF16, kernel.Int8} {
 			want := answers(t, start(t, m, Options{Storage: storage}), requests, rand.Perm(len(requests)), 1)

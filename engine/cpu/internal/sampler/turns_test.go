@@ -23,7 +23,7 @@ func counted(n int, seed uint64) []int32 {
 }
 
 func TestTurnsShareTheirPages(t *testing.T) {
-	for _, name := range []string{"llama", "qwen3", "smollm3", "gemma3_text", "olmo3"} {
+	for _, name := range []string{"llama", "qwen3", "smollm3", "gemma3_text", "olmo3", "lfm2"} {
 		m := tiny(t, name)
 		s := start(t, m, Options{MaxModelLen: 256})
 		p := trinity.SamplingParams{Temperature: 1, MaxTokens: 36, Seed: 5, IgnoreEOS: true}
@@ -169,7 +169,7 @@ func TestPreemptionChangesNothing(t *testing.T) {
 		requests[i].params.MaxTokens, requests[i].params.IgnoreEOS = 64-len(requests[i].prompt), true
 	}
 	order := rand.New(rand.NewPCG(3, 4)).Perm(len(requests))
-	for _, name := range []string{"llama", "mistral"} {
+	for _, name := range []string{"llama", "mistral", "lfm2"} {
 		m := tiny(t, name)
 		want := answers(t, start(t, m, Options{}), requests, order, 20)
 		for _, opts := range []Options{{MaxTokens: 80}, {MaxTokens: 200, PrefillChunk: 7}} {
