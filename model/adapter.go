@@ -115,8 +115,8 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 		return fmt.Errorf("model: %w", err)
 	}
 	described := *lora
-	alone := len(lora.TargetModules) == 1 // PEFT knows all-linear by itself only
-	if !alone || cfg.Mixture != nil {     // and includes the experts and routers
+	alone := len(lora.TargetModules) == 1                   // PEFT knows all-linear by itself only
+	if !alone || cfg.Mixture != nil || cfg.Foreign != nil { // and includes experts, routers and maps outside layers
 		described.TargetModules = lora.targetNames(cfg)
 	}
 	return writeJSON(filepath.Join(dir, adapterConfigName), described.json(cfg.Head))

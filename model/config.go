@@ -114,14 +114,9 @@ func (c *Config) check() error {
 	d.add(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
 		"the head has %d labels (id2label, num_labels); expected 1 to %d", c.NumLabels, maxLabels)
 	d.add(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
-	if c.Foreign == nil {
-		c.checkComputed(&d)
+	if c.Foreign != nil {
+		return together(d)
 	}
-	return together(d)
-}
-
-// checkComputed checks what the embedded engine computes with.
-func (c *Config) checkComputed(d *demands) {
 	d.add(c.IntermediateSize > 0 && c.IntermediateSize <= maxDimension,
 		"intermediate_size is %d; expected 1 to %d", c.IntermediateSize, maxDimension)
 	if c.NumKVHeads > 0 {
@@ -134,14 +129,15 @@ func (c *Config) checkComputed(d *demands) {
 	d.add(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
 	d.add(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
 		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
-	c.variation.check(c, d)
+	c.variation.check(c, &d)
 	d.add(c.NoRope == nil || len(c.NoRope) == c.NumLayers, "no_rope_layers has %d entries; expected %d", len(c.NoRope), c.NumLayers)
 	if c.RopeScaling != nil {
-		*d = append(*d, c.RopeScaling.check(c.rotated()))
+		d = append(d, c.RopeScaling.check(c.rotated()))
 	}
 	if c.Mixture != nil {
-		*d = append(*d, c.Mixture.check(c.NumLayers))
+		d = append(d, c.Mixture.check(c.NumLayers))
 	}
+	return together(d)
 }
 
 // Differs returns the first setting of other that makes it compute differently from c, such as

@@ -51,7 +51,7 @@ func readDirConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", path, err)
 	}
-	if err := c.readForeign(dir); err != nil {
+	if err := c.Foreign.readTensors(dir); err != nil {
 		return nil, fmt.Errorf("model: %s: %w", dir, err)
 	}
 	path = filepath.Join(dir, generationName)
@@ -88,9 +88,11 @@ func ParseConfig(text []byte) (*Config, error) {
 	r := &configReader{object: object{raw: raw}, c: &Config{Raw: raw}}
 	c := r.c
 	c.Architecture = r.text("model_type", "")
-	if r.family, err = familyOf(c.Architecture); err != nil {
+	f, err := familyOf(c.Architecture)
+	if err != nil {
 		return nil, fmt.Errorf("model_type: %w", err)
 	}
+	r.family = *f
 	r.sizes()
 	r.flags()
 	if r.foreign {
@@ -113,7 +115,7 @@ func ParseConfig(text []byte) (*Config, error) {
 // configReader reads the keys of config.json into a Config.
 type configReader struct {
 	object
-	*family
+	family
 	c      *Config
 	beyond []string // see lacks
 }

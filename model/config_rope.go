@@ -54,7 +54,7 @@ func (r *configReader) rope() {
 		r.errs = append(r.errs, o.errs...)
 		return // rope_scaling wins, as in transformers
 	}
-	if r.queryScale {
+	if r.rotation.queries {
 		r.fail("rope_parameters is missing")
 	}
 }
@@ -74,22 +74,22 @@ func (r *configReader) byLayerType(o *object) *object {
 
 func (r *configReader) scaling(o *object) *RopeScaling {
 	for _, key := range slices.Sorted(maps.Keys(o.raw)) {
-		if !slices.Contains(ropeKeys, key) && !(r.queryScale && slices.Contains(queryKeys, key)) {
+		if !slices.Contains(ropeKeys, key) && !(r.rotation.queries && slices.Contains(queryKeys, key)) {
 			r.lacks("%s%s", o.path, key)
 		}
 	}
 	r.rotary(o)
 	kind := o.text("rope_type", o.text("type", "default"))
-	if r.longRope && (kind == "su" || kind == "yarn") {
+	if r.rotation.long && (kind == "su" || kind == "yarn") {
 		kind = "longrope"
 	}
 	switch {
-	case r.queryScale && kind != "yarn":
+	case r.rotation.queries && kind != "yarn":
 		o.fail("type %q is unknown for %s, expected yarn", kind, r.c.Architecture)
 		return nil
 	case kind == "default":
 		return nil
-	case r.longRope && kind != "longrope":
+	case r.rotation.long && kind != "longrope":
 		o.fail("type %q is unknown for %s; known are default, longrope", kind, r.c.Architecture)
 	}
 	if !slices.Contains(ropeKinds, kind) {
@@ -124,7 +124,7 @@ func (r *configReader) rotary(o *object) {
 	case o.raw["partial_rotary_factor"] == nil:
 	case part == 1:
 		r.c.RotaryDim = 0
-	case !r.partialRotary:
+	case !r.rotation.partial:
 		r.lacks("%spartial_rotary_factor %v", o.path, part)
 	case !(part > 0 && part < 1):
 		o.fail("partial_rotary_factor is %v; expected a number above 0, and 1 at most", part)

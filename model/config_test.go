@@ -116,11 +116,12 @@ func TestLayersWithoutRope(t *testing.T) {
 		if !reflect.DeepEqual(c.NoRope, want) || c.Rotates(3) != (want == nil || !want[3]) {
 			t.Errorf("%s: layers without RoPE %v, want %v", keys, c.NoRope, want)
 		}
-		if c.RopeTheta != 2e6 || !c.TieEmbeddings || c.Embedded() != nil {
-			t.Errorf("%s: base %v, tied %t, %v", keys, c.RopeTheta, c.TieEmbeddings, c.Embedded())
+		if c.RopeTheta != 2e6 || !c.TieEmbeddings || c.Foreign.Refuse() != nil {
+			t.Errorf("%s: base %v, tied %t, %v", keys, c.RopeTheta, c.TieEmbeddings, c.Foreign.Refuse())
 		}
 		err = c.checkGGUF()
-		if fits := keys == ``; fits != (err == nil) || err != nil && !strings.Contains(err.Error(), "RoPE in these layers (no_rope_layers)") {
+		const refusal = "RoPE in these layers (no_rope_layers)"
+		if fits := keys == ``; fits != (err == nil) || err != nil && !strings.Contains(err.Error(), refusal) {
 			t.Errorf("%s: GGUF: %v", keys, err)
 		}
 	}
@@ -206,6 +207,8 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 		`{"model_type":"qwen2","num_key_value_heads":2}`,
 		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layer_interval":2}`,
 		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layers":[0,0]}`, `{"model_type":"smollm3","num_key_value_heads":2}`,
+		`{"model_type":"gemma3_text","num_key_value_heads":2,"query_pre_attn_scalar":8,"sliding_window":9,"sliding_window_pattern":2}`,
+		`{"model_type":"olmo3","rope_scaling":{"type":"yarn","factor":4,"attention_factor":1.2}}`,
 		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`),
 		moe(`"output_router_logits":true,"router_aux_loss_coef":2`),
 	} {

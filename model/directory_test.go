@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var tiny = []string{"llama", "llama_biases", "llama3", "mistral", "qwen2", "qwen3", "qwen3_moe", "smollm3"}
+var tiny = []string{"llama", "llama_biases", "llama3", "mistral", "qwen2", "qwen3", "qwen3_moe", "smollm3", "gemma3_text", "olmo3"}
 
 func open(t *testing.T, path string) *Model {
 	t.Helper()

@@ -19,10 +19,8 @@ type family struct {
 	headDim           int       // default; 0 means HiddenSize/NumHeads
 	slidingWindow     int       // default if the key is missing
 	slidingEverywhere bool
-	slidingPattern    int     // default: each so-many-th layer has no window; 0: layers have one only if the config says so
-	partialRotary     bool    // config.json may have partial_rotary_factor
-	queryScale        bool    // rope_parameters have llama_4_scaling_beta
-	longRope          bool    // RoPE is plain or longrope, which older files call su or yarn
+	slidingPattern    int // default: each so-many-th layer has no window; 0: layers have one only if the config says so
+	rotation          rotation
 	maxPositions      int     // default
 	normEps           float64 // default; 0 means 1e-6
 	tied              bool    // default of tie_word_embeddings
@@ -43,6 +41,13 @@ type family struct {
 // hasWindow reports whether models of the family may have a sliding window.
 func (f *family) hasWindow() bool { return f.slidingWindow > 0 || f.slidingEverywhere }
 
+// rotation says what RoPE of a family may be, besides that of all families.
+type rotation struct {
+	partial bool // config.json may have partial_rotary_factor
+	queries bool // it is yarn, whose parameters have llama_4_scaling_beta
+	long    bool // it is plain or longrope, which older files call su or yarn
+}
+
 // ggufForm says how llama.cpp has the models of a family.
 type ggufForm struct {
 	name        string // of the architecture; "" is the family's own name
@@ -60,6 +65,7 @@ type ggufForm struct {
 	pattern int                    // slidingPattern of all its models, which is not in files; 0: it has no windows
 	read    func(c *Config)        // sets what files do not say
 	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
+	lacks   string                 // what it cannot say of any of them; "" for nothing
 }
 
 // hasWindows reports whether llama.cpp gives the layers of c their windows. A window as wide as the context is none.
@@ -77,6 +83,23 @@ var families = map[string]*family{}
 func register(name string, f family) *family {
 	families[name] = &f
 	return &f
+}
+
+// Family is a model_type that this program knows. The PyTorch worker computes all of them, if its proof of
+// a model holds.
+type Family struct {
+	Name     string
+	Embedded bool // the embedded engine computes it
+	GGUF     bool // it is read from GGUF files and written to them
+}
+
+// Families lists the known values of model_type.
+func Families() (all []Family) {
+	for _, name := range architectures() {
+		f := families[name]
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && f.gguf.lacks == ""})
+	}
+	return all
 }
 
 // architectures lists the values of Config.Architecture.

@@ -15,7 +15,12 @@ const gemmaLocalTheta = 10000
 func readGemma(r *configReader) {
 	c := r.c
 	c.EmbeddingScale = math.Sqrt(float64(c.HiddenSize))
-	c.AttentionScale = 1 / math.Sqrt(r.number("query_pre_attn_scalar", 256))
+	scalar := r.number("query_pre_attn_scalar", 256)
+	if !(scalar > 0) {
+		r.fail("query_pre_attn_scalar is %v; expected a positive number", scalar)
+		return
+	}
+	c.AttentionScale = 1 / math.Sqrt(scalar)
 	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
 		if r.raw[key] != nil {
 			r.lacks("%s %v", key, r.raw[key])

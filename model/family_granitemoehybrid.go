@@ -10,7 +10,7 @@ var _ = register("granitemoehybrid", family{
 		gateUp: []string{"shared_mlp.input_linear"}, down: []string{"shared_mlp.output_linear"},
 	},
 	read: readGraniteHybrid,
-	gguf: ggufForm{refuses: func(*Config) string { return "gate and up in one matrix" }},
+	gguf: ggufForm{lacks: "gate and up in one matrix"},
 })
 
 func readGraniteHybrid(r *configReader) {

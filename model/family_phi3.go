@@ -4,7 +4,7 @@ package model
 // head.
 var _ = register("phi3", family{
 	class: "Phi3ForCausalLM", kvHeadsOptional: true, slidingEverywhere: true, maxPositions: 4096, normEps: 1e-5,
-	partialRotary: true, longRope: true,
+	rotation: rotation{partial: true, long: true},
 	projections: projectionNames{
 		qkv: []string{"self_attn.qkv_proj"}, output: []string{"self_attn.o_proj"},
 		gateUp: []string{"mlp.gate_up_proj"}, down: []string{"mlp.down_proj"},

@@ -27,8 +27,8 @@ func TestPhi3Config(t *testing.T) {
 	if factor := math.Sqrt(1 + math.Log(4)/math.Log(256)); math.Abs(scale-factor) > 1e-12 {
 		t.Errorf("the factor on cos and sin is %v, want %v", scale, factor)
 	}
-	if c.RotaryDim != 6 || c.RopeReach() != 256 || c.Window(1) != 2048 || c.RMSNormEps != 1e-5 {
-		t.Errorf("%d rotated, reach %d, window %d, eps %v", c.RotaryDim, c.RopeReach(), c.Window(1), c.RMSNormEps)
+	if c.RotaryDim != 6 || c.RopeScaling.Reach() != 256 || c.Window(1) != 2048 || c.RMSNormEps != 1e-5 {
+		t.Errorf("%d rotated, reach %d, window %d, eps %v", c.RotaryDim, c.RopeScaling.Reach(), c.Window(1), c.RMSNormEps)
 	}
 	old, err := ParseConfig([]byte(strings.Replace(phi3Config, `"type":"longrope"`, `"type":"su"`, 1)))
 	if err != nil || c.Differs(old) != "" {
@@ -43,9 +43,16 @@ func TestPhi3Config(t *testing.T) {
 		{`0.75`, `1.5`, "partial_rotary_factor is 1.5; expected a number above 0"},
 		{`"original_max_position_embeddings":256,`, ``, "original_max_position_embeddings is 0"},
 	} {
-		if _, err := ParseConfig([]byte(strings.Replace(phi3Config, bad.was, bad.is, 1))); err == nil || !strings.Contains(err.Error(), bad.want) {
-			t.Errorf("%s for %s: %v, want %q", bad.is, bad.was, err, bad.want)
-		}
+		refuses(t, phi3Config, bad.was, bad.is, bad.want)
+	}
+}
+
+// refuses holds that a config with one part replaced is an error that says what.
+func refuses(t *testing.T, config, was, is, what string) {
+	t.Helper()
+	_, err := ParseConfig([]byte(strings.Replace(config, was, is, 1)))
+	if err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s for %s: %v, want one line about %q", is, was, err, what)
 	}
 }
 

@@ -1,5 +1,6 @@
 package model
 
 var _ = register("qwen3", family{
-	class: "Qwen3ForCausalLM", hasAttentionBias: true, variation: variation{QKNorm: true}, headDim: 128, slidingWindow: 4096, maxPositions: 32768,
+	class: "Qwen3ForCausalLM", hasAttentionBias: true,
+	variation: variation{QKNorm: true}, headDim: 128, slidingWindow: 4096, maxPositions: 32768,
 })

@@ -15,12 +15,12 @@ type Foreign struct {
 	Tensors []TensorSpec // of the model's files, without the head; nil if the files are not here
 }
 
-// Embedded returns an error if the embedded engine does not compute the model.
-func (c *Config) Embedded() error {
-	if c.Foreign == nil {
+// Refuse returns an error by which the embedded engine refuses the model; nil if f is nil.
+func (f *Foreign) Refuse() error {
+	if f == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: the embedded engine does not compute it; trainer_type torch with engine_type vllm does", c.Foreign.Why)
+	return fmt.Errorf("%s: the embedded engine does not compute it; trainer_type torch with engine_type vllm does", f.Why)
 }
 
 // lacks notes what changes a model's outputs and what the embedded engine does not compute.
@@ -28,10 +28,9 @@ func (r *configReader) lacks(format string, args ...any) {
 	r.beyond = append(r.beyond, fmt.Sprintf(format, args...))
 }
 
-// readForeign reads the tensors of a directory's files into the config: which they are, no field
-// of the config says.
-func (c *Config) readForeign(dir string) error {
-	if c.Foreign == nil || !HasWeights(dir) {
+// readTensors reads which tensors the files of a directory have, which no field of the config says.
+func (f *Foreign) readTensors(dir string) error {
+	if f == nil || !HasWeights(dir) {
 		return nil
 	}
 	weights, err := safetensors.OpenDir(dir)
@@ -44,11 +43,11 @@ func (c *Config) readForeign(dir string) error {
 		return err
 	}
 	for name, t := range stored {
-		if !ignorable(c, name) && !slices.Contains([]string{headName, scoreName, scoreBiasName}, name) {
-			c.Foreign.Tensors = append(c.Foreign.Tensors, TensorSpec{name, t.Shape})
+		if !isBuffer(name) && !slices.Contains([]string{headName, scoreName, scoreBiasName}, name) {
+			f.Tensors = append(f.Tensors, TensorSpec{name, t.Shape})
 		}
 	}
-	slices.SortFunc(c.Foreign.Tensors, func(a, b TensorSpec) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Tensors, func(a, b TensorSpec) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 

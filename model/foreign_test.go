@@ -13,14 +13,14 @@ import (
 // Every engine reads sizes, positions and tokens. What the embedded engine does not compute, it refuses by name.
 func TestOnlyTheEmbeddedEngineRefusesOtherComputations(t *testing.T) {
 	for change, want := range map[string]string{
-		`{"hidden_act":"gelu"}`:                                     `hidden_act "gelu"`,
-		`{"partial_rotary_factor":0.5,"rope_interleaved":true}`:     "partial_rotary_factor 0.5, rope_interleaved",
-		`{"rope_scaling":{"type":"ntk","factor":2}}`:                `rope_scaling: rope_type "ntk"`,
-		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`: "rope_scaling: mrope",
-		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:         "rope_parameters: partial_rotary_factor 0.5",
-		moe(`"use_sliding_window":true`):                            "use_sliding_window of a qwen3_moe",
-		`{"model_type":"gpt_oss","intermediate_size":0}`:            `model_type "gpt_oss"`,
-		`{"model_type":"gemma4_text","hidden_activation":"gelu_pytorch_tanh","rope_parameters":{"full_attention":{"rope_type":"proportional"}}}`: `model_type "gemma4_text"`,
+		`{"hidden_act":"gelu"}`:                                                `hidden_act "gelu"`,
+		`{"partial_rotary_factor":0.5,"rope_interleaved":true}`:                "partial_rotary_factor 0.5, rope_interleaved",
+		`{"rope_scaling":{"type":"ntk","factor":2}}`:                           `rope_scaling: rope_type "ntk"`,
+		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`:            "rope_scaling: mrope",
+		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:                    "rope_parameters: partial_rotary_factor 0.5",
+		moe(`"use_sliding_window":true`):                                       "use_sliding_window of a qwen3_moe",
+		`{"model_type":"gpt_oss","intermediate_size":0}`:                       `model_type "gpt_oss"`,
+		`{"model_type":"gemma4_text","rope_parameters":{"full_attention":{}}}`: `model_type "gemma4_text"`,
 	} {
 		c, err := ParseConfig(changed(t, change))
 		if err != nil {
@@ -28,7 +28,7 @@ func TestOnlyTheEmbeddedEngineRefusesOtherComputations(t *testing.T) {
 			continue
 		}
 		want += ": the embedded engine does not compute it; trainer_type torch with engine_type vllm does"
-		if err := c.Embedded(); err == nil || err.Error() != want {
+		if err := c.Foreign.Refuse(); err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", change, err, want)
 		}
 		if c.HiddenSize != 256 || c.NumLayers != 2 || c.VocabSize != 32 {
@@ -83,13 +83,30 @@ func TestForeignModelHasTheTensorsOfItsFiles(t *testing.T) {
 	if n, want := m.Config.Parameters(), int64(32*256+256+256*3+768*256+64*256+8*256+256); n != want {
 		t.Errorf("%d parameters, want %d without the tied head", n, want)
 	}
-	specs, err := (&LoRA{Rank: 2, Alpha: 1, TargetModules: []string{AllLinear}}).Tensors(m.Config)
+	all := LoRA{Rank: 2, Alpha: 1, TargetModules: []string{AllLinear}}
+	specs, err := all.Tensors(m.Config)
 	want := []TensorSpec{
 		{layer + "conv.in_proj.lora_A.weight", []int{2, 256}}, {layer + "conv.in_proj.lora_B.weight", []int{768, 2}},
 		{layer + "feed_forward.w1.lora_A.weight", []int{2, 256}}, {layer + "feed_forward.w1.lora_B.weight", []int{64, 2}},
 	}
 	if err != nil || !reflect.DeepEqual(specs, want) {
 		t.Errorf("adapters %v, %v; want %v", specs, err, want)
+	}
+	lora, err := all.New(m.Config, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ones := map[string]Tensor{}
+	for _, spec := range specs {
+		ones[spec.Name] = NewTensor(spec.Name, spec.Shape, constant(1))
+	}
+	adapter := &Adapter{LoRA: all, tensors: ones}
+	merged, err := Merge(m, adapter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := values(t, merged, layer+"conv.in_proj.weight"); got[0] != 1 || len(lora.Names()) != len(specs) {
+		t.Errorf("the merged weight begins with %v, want 1 = scale 1/2 of two products; %d tensors", got[0], len(lora.Names()))
 	}
 	to := filepath.Join(t.TempDir(), "copy")
 	if err := WriteDir(to, m.Config, m, "f32"); err != nil {
@@ -106,7 +123,7 @@ func TestForeignModelHasTheTensorsOfItsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&LoRA{Rank: 2, Alpha: 1, TargetModules: []string{AllLinear}}).Tensors(c); err == nil || !strings.Contains(err.Error(), "not here") {
+	if _, err := all.Tensors(c); err == nil || !strings.Contains(err.Error(), "not here") {
 		t.Errorf("adapters of a model without files: %v", err)
 	}
 }

@@ -154,7 +154,7 @@ func (m *metadata) heads(c *Config) {
 	}
 	switch {
 	case rotated == 0 || rotated == c.HeadDim:
-	case families[c.Architecture].partialRotary:
+	case families[c.Architecture].rotation.partial:
 		c.RotaryDim = rotated
 	default:
 		m.fail("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim)
@@ -257,10 +257,12 @@ func (m *metadata) variation(c *Config, form *ggufForm) {
 	if form.read != nil {
 		form.read(c)
 	}
+	what := form.lacks
 	if form.refuses != nil {
-		if what := form.refuses(c); what != "" {
-			m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
-		}
+		what = form.refuses(c)
+	}
+	if what != "" {
+		m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
 	}
 }
 

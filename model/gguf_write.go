@@ -103,6 +103,8 @@ func (c *Config) checkGGUF() error {
 		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
+	case form.lacks != "":
+		return refuse("%s", form.lacks)
 	case form.refuses != nil && form.refuses(c) != "":
 		return refuse("%s", form.refuses(c))
 	case !form.hasWindows(c):
@@ -117,8 +119,8 @@ func (c *Config) checkGGUF() error {
 		return nil
 	case s.Type == "yarn" && form.queryScale && s.AttentionFactor == 0 && s.MScale == s.MScaleAllDim && s.MScale > 0 && !s.KeepFraction:
 		return nil
-	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
-		!s.KeepFraction:
+	case s.Type == "yarn" && s.QueryBeta == 0 && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 &&
+		s.MScale == 0 && s.MScaleAllDim == 0 && !s.KeepFraction:
 		return nil
 	}
 	return refuse("this rope_scaling (%s)", c.RopeScaling.Type)

@@ -167,12 +167,12 @@ func (r *configReader) layerNumbers(key string) []int {
 	return numbers
 }
 
-// mixtureJSON returns the keys of config.json that describe the experts.
-func (c *Config) mixtureJSON() map[string]any {
-	if c.Mixture == nil {
+// json returns the keys of config.json that describe the experts.
+func (m *Mixture) json() map[string]any {
+	if m == nil {
 		return map[string]any{"num_experts": 0}
 	}
-	m, dense := c.Mixture, []int{}
+	dense := []int{}
 	for i, sparse := range m.Layers {
 		if !sparse {
 			dense = append(dense, i)

@@ -117,8 +117,11 @@ const bodyPrefix = "model."
 // ignorable reports whether a tensor is one that some checkpoints contain although the model does
 // not use it.
 func ignorable(cfg *Config, name string) bool {
-	return strings.HasSuffix(name, "rotary_emb.inv_freq") || (cfg.TieEmbeddings || cfg.Head != CausalLM) && name == headName
+	return isBuffer(name) || (cfg.TieEmbeddings || cfg.Head != CausalLM) && name == headName
 }
+
+// isBuffer reports whether a tensor of a checkpoint is computed from its config.
+func isBuffer(name string) bool { return strings.HasSuffix(name, "rotary_emb.inv_freq") }
 
 func fromSafetensors(stored safetensors.Tensor) Tensor {
 	t := Tensor{Name: stored.Name, Shape: stored.Shape, DType: string(stored.DType)}

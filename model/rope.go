@@ -55,18 +55,17 @@ func (c *Config) plainFrequencies(theta float64) []float64 {
 	return invFreq
 }
 
-// RopeReach returns the number of tokens of the longest sequence that InverseFrequencies is right
-// for. A longrope model has other frequencies beyond its original context.
-func (c *Config) RopeReach() int {
-	if s := c.RopeScaling; s != nil && s.Type == "longrope" {
+// Reach returns the number of tokens of the longest sequence that InverseFrequencies is right for. A
+// longrope model has other frequencies beyond its original context.
+func (s *RopeScaling) Reach() int {
+	if s != nil && s.Type == "longrope" {
 		return s.OriginalMaxPositions
 	}
 	return math.MaxInt
 }
 
 // QueryScale returns the factor on the queries at a position, counted from 0.
-func (c *Config) QueryScale(position int) float32 {
-	s := c.RopeScaling
+func (s *RopeScaling) QueryScale(position int) float32 {
 	if s == nil || s.QueryBeta == 0 {
 		return 1
 	}

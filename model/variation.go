@@ -20,9 +20,12 @@ type variation struct {
 
 // check checks a variation, which belongs to c.
 func (v *variation) check(c *Config, d *demands) {
-	d.add(v.EmbeddingScale >= 0 && v.EmbeddingScale < 1e9, "the embeddings' factor is %v; expected a positive number", v.EmbeddingScale)
-	d.add(v.AttentionScale >= 0 && v.AttentionScale < 1e9, "the factor of attention scores is %v; expected a positive number", v.AttentionScale)
-	d.add(v.ResidualScale >= 0 && v.ResidualScale < 1e9, "the factor of residual branches is %v; expected a positive number", v.ResidualScale)
+	d.add(v.EmbeddingScale >= 0 && v.EmbeddingScale < 1e9,
+		"the embeddings' factor is %v; expected a positive number", v.EmbeddingScale)
+	d.add(v.AttentionScale >= 0 && v.AttentionScale < 1e9,
+		"the factor of attention scores is %v; expected a positive number", v.AttentionScale)
+	d.add(v.ResidualScale >= 0 && v.ResidualScale < 1e9,
+		"the factor of residual branches is %v; expected a positive number", v.ResidualScale)
 	d.add(v.LogitScale >= 0 && v.LogitScale < 1e9, "the divisor of logits is %v; expected a positive number", v.LogitScale)
 	d.add(v.LocalRopeTheta == 0 || v.LocalRopeTheta > 1 && v.LocalRopeTheta < 1e30,
 		"the rope_theta of sliding layers is %v; expected a number above 1", v.LocalRopeTheta)

@@ -132,10 +132,10 @@ func (c *Config) synthesised() map[string]any {
 	if c.RopeScaling != nil {
 		raw["rope_scaling"] = c.RopeScaling.json()
 	}
-	if fam.partialRotary {
+	if fam.rotation.partial {
 		raw["partial_rotary_factor"] = float64(c.rotated()) / float64(c.HeadDim)
 	}
-	if fam.longRope && c.RopeScaling != nil { // transformers reads it here alone
+	if fam.rotation.long && c.RopeScaling != nil { // transformers reads it here alone
 		raw["original_max_position_embeddings"] = c.RopeScaling.OriginalMaxPositions
 	}
 	if fam.noRopeEvery > 0 {
@@ -146,7 +146,7 @@ func (c *Config) synthesised() map[string]any {
 		raw["no_rope_layers"], raw["no_rope_layer_interval"] = layers, fam.noRopeEvery
 	}
 	if fam.experts {
-		maps.Copy(raw, c.mixtureJSON())
+		maps.Copy(raw, c.Mixture.json())
 	}
 	if fam.write != nil {
 		fam.write(c, raw)

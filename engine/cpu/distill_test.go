@@ -120,7 +120,7 @@ func TestDivergencesFromATeacherEqualTorch(t *testing.T) {
 }
 
 func TestDivergenceFromItselfIsZero(t *testing.T) {
-	for _, name := range []string{"llama", "qwen3_moe"} {
+	for _, name := range []string{"llama", "qwen3_moe", "granite"} {
 		e := taught(t, tiny(name), name)
 		for _, d := range divergences {
 			for i, values := range distances(t, e, d, sequences(t, true)) {
@@ -131,6 +131,28 @@ func TestDivergenceFromItselfIsZero(t *testing.T) {
 			if _, gradient := e.gradientOf(t, imitation{d, false}, whole(sequences(t, true))); norm(gradient) != 0 {
 				t.Errorf("%s, %v: a gradient of %v", name, d, norm(gradient))
 			}
+		}
+	}
+}
+
+// The gradient of a divergence has the divisor of the model's logits: a small step against it lowers the loss as it says.
+func TestDivergenceOfScaledLogits(t *testing.T) {
+	e := taught(t, tiny("granite"), "teacher")
+	for _, d := range divergences {
+		loss, batch := imitation{d, true}, whole(sequences(t, true))
+		before, gradient := e.gradientOf(t, loss, batch)
+		start := e.rowMajor()
+		const step = 1e-3
+		moved, square := slices.Clone(start), 0.0
+		for i, g := range gradient {
+			square += float64(g) * float64(g)
+			moved[i] -= step * g
+		}
+		e.setRowMajor(moved)
+		after, _ := e.gradientOf(t, loss, batch)
+		e.setRowMajor(start)
+		if ratio := (before - after) / (step * square); math.Abs(ratio-1) > 0.05 {
+			t.Errorf("%v: the loss falls by %.3g of what the gradient says", d, ratio)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func longGroups(vocabulary int) []*trinity.Experience {
 }
 
 func TestGradientDoesNotDependOnMicroBatches(t *testing.T) {
-	for _, name := range []string{"llama", "qwen3", "qwen3_moe", "qwen3_moe_sums", "smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid", "lfm2"} {
+	for _, name := range slices.Concat([]string{"llama", "qwen3", "qwen3_moe", "qwen3_moe_sums"}, newer) {
 		e := open(t, tiny(name))
 		all := longGroups(e.cfg.VocabSize)
 		lossWant, want := e.gradientOf(t, weighted{}, whole(all))
@@ -110,7 +110,11 @@ func TestSameBitsForAnyNumberOfCores(t *testing.T) {
 	muon, momentum := tiny("qwen3"), tiny("qwen3_moe")
 	muon.Optimizer = engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95, Nesterov: true}
 	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9, Nesterov: true}
-	for name, opts := range map[string]Options{"biases": tiny("llama3_bias_tied"), "q/k norm": tiny("qwen3"), "experts": tiny("qwen3_moe"), "no rope": tiny("smollm3"), "more norms": tiny("gemma3_text"), "wide norms": tiny("olmo3"), "convolutions": tiny("lfm2"), "muon": muon, "momentum": momentum} {
+	for name, opts := range map[string]Options{
+		"biases": tiny("llama3_bias_tied"), "q/k norm": tiny("qwen3"), "experts": tiny("qwen3_moe"), "no rope": tiny("smollm3"),
+		"more norms": tiny("gemma3_text"), "wide norms": tiny("olmo3"), "one matrix": tiny("phi3"), "growing queries": tiny("ministral3"),
+		"factors": tiny("granite"), "convolutions": tiny("lfm2"), "muon": muon, "momentum": momentum,
+	} {
 		var want []float32
 		for _, cores := range []int{1, 2, 5} {
 			pool := kernel.NewPool(cores)
@@ -178,7 +182,7 @@ func (l idle) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenG
 }
 
 func TestBackwardSkipsIdleSequences(t *testing.T) {
-	for _, name := range []string{"qwen3", "llama3_bias_tied", "qwen3_moe", "qwen3_moe_sums", "smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid", "lfm2"} {
+	for _, name := range slices.Concat([]string{"qwen3", "llama3_bias_tied", "qwen3_moe", "qwen3_moe_sums"}, newer) {
 		for _, seen := range [][]int{{5}, {1, 2, 4}, {3, 0}} {
 			for _, budget := range []int{0, logitsBudget} {
 				e := open(t, tiny(name))

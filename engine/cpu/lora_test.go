@@ -19,12 +19,14 @@ func adapterOptions(name string) Options {
 }
 
 func TestAdapterGradientsEqualAutograd(t *testing.T) {
-	for _, name := range []string{"qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite", "lfm2"} { // phi3: q, k and v are one matrix, as are gate and up
+	for _, name := range []string{"qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite", "lfm2"} { // phi3 has q, k and v as one matrix
 		t.Run(name, func(t *testing.T) {
 			var want reference
 			readJSON(t, filepath.Join("testdata", name, "reference_lora.json.gz"), &want)
 			tensor := tensorFile(t, filepath.Join("testdata", name, "gradients_lora.safetensors"))
-			compareGradients(t, open(t, adapterOptions(name)), want, func(name string) []float32 { return tensor(strings.TrimSuffix(name, ".weight")) })
+			compareGradients(t, open(t, adapterOptions(name)), want, func(name string) []float32 {
+				return tensor(strings.TrimSuffix(name, ".weight"))
+			})
 		})
 	}
 }

@@ -61,7 +61,11 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 		"experts":                  {ModelPath: "testdata/qwen3_moe"},
 		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &engine.LoRASpec{LoraRank: 2, LoraAlpha: 2}, Recompute: 1},
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
+		"more norms":               {ModelPath: "testdata/gemma3_text", Recompute: 1},
+		"more norms, adapter":      {ModelPath: "testdata/gemma3_text", LoRA: lora},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
+		"one matrix, adapter":      {ModelPath: "testdata/phi3", LoRA: &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}},
+		"factors, recomputed":      {ModelPath: "testdata/granite", Recompute: 1},
 	} {
 		pool := kernel.NewPool(3)
 		opts.Pool, opts.ModelPath = pool, cmp.Or(opts.ModelPath, "testdata/qwen2")

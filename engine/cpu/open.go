@@ -58,7 +58,7 @@ func readConfig(path string) (*model.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.Embedded(); err != nil {
+	if err := cfg.Foreign.Refuse(); err != nil {
 		return nil, fmt.Errorf("cpu: %s: %w", path, err)
 	}
 	return cfg, nil

@@ -30,7 +30,7 @@ func (s *passes) check(batch []*trinity.Experience, want trinity.Streams) error 
 		if err := x.Check(); err != nil {
 			return fmt.Errorf("cpu: %w", err)
 		}
-		if most := s.cfg.RopeReach(); len(x.Tokens)-1 > most {
+		if most := s.cfg.RopeScaling.Reach(); len(x.Tokens)-1 > most {
 			return fmt.Errorf("cpu: experience %s has %d tokens, but beyond %d the model's longrope has other frequencies, which this engine does "+
 				"not compute: lower max_model_len", x.ID, len(x.Tokens), most)
 		}

@@ -79,7 +79,7 @@ func (t *ropeTables) fill(from, n, length int) {
 			cos[i], sin[i] = float32(cosine*scale), float32(sine*scale)
 		}
 		if t.query != nil {
-			t.query[from+position] = t.cfg.QueryScale(position)
+			t.query[from+position] = t.cfg.RopeScaling.QueryScale(position)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -46,6 +48,20 @@ func TestRopeScalingsEqualTransformers(t *testing.T) {
 				t.Errorf("%s: sequence %d of %d tokens: logprob is %.2g nats off", name, i, len(w), d)
 			}
 		}
+	}
+}
+
+// A longrope model trains sequences up to its original context, whose frequencies the engine has.
+func TestLongRopeEndsAtTheOriginalContext(t *testing.T) {
+	e := open(t, Options{ModelPath: tiny("phi3").ModelPath, MaxTokens: 512, ForwardOnly: true})
+	sequence := func(tokens int) *trinity.Batch {
+		return whole([]*trinity.Experience{allTrained(0, slices.Repeat([]int32{3}, tokens))})
+	}
+	if _, err := e.Forward(t.Context(), sequence(257), trinity.Streams{}); err != nil { // the last token is no input
+		t.Error(err)
+	}
+	if _, err := e.Forward(t.Context(), sequence(258), trinity.Streams{}); err == nil || !strings.Contains(err.Error(), "beyond 256") {
+		t.Errorf("258 tokens: %v", err)
 	}
 }
 

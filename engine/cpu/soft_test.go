@@ -27,7 +27,7 @@ func (w perTarget) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.T
 // their row of logits is computed once.
 func TestSeveralTargetsEqualEachAlone(t *testing.T) {
 	const several = 3
-	for _, opts := range []Options{tiny("llama"), headAdapter("llama3_bias_tied")} {
+	for _, opts := range []Options{tiny("llama"), headAdapter("llama3_bias_tied"), tiny("granite")} {
 		e := open(t, opts)
 		var together []*trinity.Experience
 		alone := make([][]*trinity.Experience, several)

@@ -95,7 +95,7 @@ func TestResumedRunHasTheSameBits(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"all weights": tiny("llama"), "lora": lora, "critic": critic(), "critic with lora": loraCritic,
 		"gradient descent": descent, "momentum": momentum, "muon": muon, "muon of a critic with lora": loraMuon,
-		"8 bits": eightBits, "8 bits with lora": loraEightBits,
+		"more norms": tiny("gemma3_text"), "8 bits": eightBits, "8 bits with lora": loraEightBits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts.KeepPublished = true

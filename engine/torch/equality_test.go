@@ -234,7 +234,7 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 		spec.LoRA = &engine.LoRASpec{Path: tiny(filepath.Join("head_adapter", filepath.Base(spec.ModelPath))).ModelPath}
 	}
 	cases := map[string]engine.TrainerSpec{"adapters": lora, "critic": critic, "adapter of the head": head, "adapter of a tied head": tied}
-	for _, name := range []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe"} {
+	for _, name := range []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "smollm3"} {
 		cases[name] = trained(name)
 	}
 	for _, ranks := range []int{1, 2} {

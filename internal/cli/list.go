@@ -21,10 +21,13 @@ func listCommand() *cobra.Command {
 	var flags configFlags
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
-		Short: "List the plug-ins of this binary, or with --config or --plugin-dir the classes of yours",
+		Short: "List the plug-ins of this binary or the families of models (list model), or with --config or --plugin-dir the classes of yours",
 		Args:  wantAtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := registry.Kinds()
+			if len(args) == 1 && args[0] == modelFamilies {
+				return listModels(cmd.OutOrStdout(), asJSON)
+			}
 			if len(args) == 1 {
 				if _, err := catalog(args[0]); err != nil {
 					return err
@@ -209,7 +212,7 @@ func catalog(kind string) (*registry.Catalog, error) {
 	if ok {
 		return c, nil
 	}
-	hint := "known: " + strings.Join(registry.Kinds(), ", ")
+	hint := "known: " + strings.Join(registry.Kinds(), ", ") + "; trinity list model has the families of models"
 	if near := registry.Nearest(kind, registry.Kinds()); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}

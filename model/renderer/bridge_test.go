@@ -28,7 +28,8 @@ func TestBridgeContinuesTheChat(t *testing.T) {
 			bridge, err := r.Bridge(history, more, c.Tools, true)
 			if errors.Is(err, trinity.ErrRewritesHistory) {
 				rewritten[c.Template]++
-				if rest, ok := strings.CutPrefix(next, prompt); ok && strings.Contains(rest, said.Reasoning) {
+				dropped := said.Reasoning != "" && !r.template.Names("reasoning_content") // though the record has it in the content
+				if rest, ok := strings.CutPrefix(next, prompt); ok && !dropped && strings.Contains(rest, said.Reasoning) {
 					t.Errorf("chat %d, %s, message %d: nothing is rewritten in %q", i, c.Template, turn.Reply, next)
 				}
 				continue

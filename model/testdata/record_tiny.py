@@ -9,8 +9,10 @@ import sys
 import numpy as np
 import torch
 from gguf import MODEL_ARCH, GGUFWriter, get_tensor_name_map
-from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
+from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                          Olmo3Config, Olmo3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config,
+                          SmolLM3ForCausalLM)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
@@ -31,6 +33,9 @@ MODELS = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=1)),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=6, tie_word_embeddings=True)),
     "smollm3": lambda: SmolLM3ForCausalLM(SmolLM3Config(**{**SIZES, "num_hidden_layers": 4}, pad_token_id=0, tie_word_embeddings=True)),
+    "gemma3_text": lambda: Gemma3ForCausalLM(Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 6}, head_dim=6, query_pre_attn_scalar=6,
+                                                              sliding_window=4)),
+    "olmo3": lambda: Olmo3ForCausalLM(Olmo3Config(**{**SIZES, "num_hidden_layers": 4}, sliding_window=4)),
     "qwen3_moe": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(**SIZES, head_dim=6, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=5,
                                                             mlp_only_layers=[0], norm_topk_prob=True)),
 }

@@ -9,11 +9,12 @@ import gzip
 import json
 import os
 
+from jinja2 import TemplateError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEMPLATES = ["qwen25", "qwen3", "llama31", "smollm2", "mistral_tools", "mistral_tekken", "qwen3_coder", "chatml_generation", "llama2_like"]
+TEMPLATES = ["qwen25", "qwen3", "llama31", "smollm2", "mistral_tools", "mistral_tekken", "qwen3_coder", "chatml_generation", "llama2_like", "smollm3_like", "gemma3_like"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<s>", "</s>"]
 STOP = ["<|im_end|>", "<|eot_id|>", "</s>"]
 
@@ -104,12 +105,14 @@ for name in TEMPLATES:
             record["whole"] = ids(tok, template, chat["messages"], chat, False)
             if "generation %}" in template:
                 d = tok.apply_chat_template(chat["messages"], tools=chat.get("tools"), chat_template=template, return_dict=True,
-                                            return_assistant_tokens_mask=True, **chat.get("kwargs", {}))
+                                            return_assistant_tokens_mask=True, date_string="21 Nov 2026", **chat.get("kwargs", {}))
                 assert d["input_ids"] == record["whole"]
                 mask = d["assistant_masks"]
                 record["mask"] = mask if any(mask) else None
             else:
                 record["mask"] = prefix_mask(tok, template, chat)
+        except TemplateError:
+            continue  # the template refuses tools
         except Exception as e:
             record["error"] = f"{type(e).__name__}: {e}"
         out.append(record)

@@ -41,9 +41,10 @@ func TestRoundedCacheTakesHalf(t *testing.T) {
 
 func TestPlanIsWhatIsTaken(t *testing.T) {
 	for i, opts := range []Options{
-		{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true}, {MaxSequences: 2}, {Storage: kernel.Int8},
+		{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true}, {InPlace: true}, {}, {Storage: kernel.Int8}, {InPlace: true},
 	} {
-		cfg := *tiny(t, map[bool]string{true: "llama", false: "lfm2"}[i < 4]).Config
+		name := []string{"llama", "llama", "gemma3_text", "lfm2"}[i/2]
+		cfg := *tiny(t, name).Config
 		s, err := New(cfg, opts)
 		if err != nil {
 			t.Fatal(err)

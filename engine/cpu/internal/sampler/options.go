@@ -28,7 +28,7 @@ type Options struct {
 	// layer, or half of them in BF16 and Int8, once its page has been written. In a layer with a
 	// convolution it takes 4·HiddenSize bytes.
 	MaxTokens    int
-	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions, at most its RopeReach
+	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions, at most the reach of its RoPE
 	PrefillChunk int // prompt tokens computed in one step, besides decoding; 512
 
 	// KeepAcrossVersions lets rollouts under way, whose calls have a Hold, use K/V of replaced weights.
@@ -55,7 +55,7 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 		}
 	}
 	setDefault(&o.MaxSequences, 32)
-	setDefault(&o.MaxModelLen, min(cfg.MaxPositions, cfg.RopeReach()))
+	setDefault(&o.MaxModelLen, min(cfg.MaxPositions, cfg.RopeScaling.Reach()))
 	setDefault(&o.PrefillChunk, 512)
 	setDefault(&o.MaxAdapters, 64)
 	setDefault(&o.MaxAdapterRank, 512)
@@ -88,7 +88,7 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 		errs = append(errs, fmt.Errorf("sampler: MaxModelLen %d is over the model's %d positions, where dynamic RoPE scaling changes frequencies "+
 			"with every token; set MaxModelLen to %d or less", o.MaxModelLen, cfg.MaxPositions, cfg.MaxPositions))
 	}
-	if most := cfg.RopeReach(); o.MaxModelLen > most {
+	if most := cfg.RopeScaling.Reach(); o.MaxModelLen > most {
 		errs = append(errs, fmt.Errorf("sampler: MaxModelLen is %d, but beyond %d tokens the model's longrope has other frequencies, "+
 			"which this engine does not compute; set max_model_len to %d or less", o.MaxModelLen, most, most))
 	}

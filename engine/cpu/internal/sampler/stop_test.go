@@ -83,6 +83,10 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		{opts: Options{MaxSequences: -1}, want: "MaxSequences is -1"},
 		{opts: Options{MaxTokens: -5}, want: "MaxTokens is -5"},
 		{opts: Options{MaxModelLen: 128}, change: func(c *model.Config) { c.RopeScaling = &model.RopeScaling{Type: "dynamic", Factor: 2} }, want: "set MaxModelLen to 64"},
+		{opts: Options{MaxModelLen: 40}, change: func(c *model.Config) {
+			c.RopeScaling = &model.RopeScaling{Type: "longrope", Factor: 2, OriginalMaxPositions: 32,
+				ShortFactors: make([]float64, c.HeadDim/2), LongFactors: make([]float64, c.HeadDim/2)}
+		}, want: "set max_model_len to 32 or less"},
 	} {
 		changed := cfg
 		if c.change != nil {

@@ -111,7 +111,7 @@ func (t *taker) rotations(cfg *model.Config, length int) (r rotations) {
 			cos[i], sin[i] = float32(c*scale), float32(s*scale)
 		}
 		if r.query != nil {
-			r.query[position] = cfg.QueryScale(position)
+			r.query[position] = cfg.RopeScaling.QueryScale(position)
 		}
 	}
 	return r
