@@ -29,7 +29,6 @@ type family struct {
 	experts           bool
 	projections       projectionNames                     // the usual ones if empty
 	norms             Norms                               // the usual ones if empty
-	convolves         bool                                // layers may have a short convolution, of which GGUF files do not say enough here
 	foreign           bool                                // the embedded engine does not compute it
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the classes with another head; "" is that of class

@@ -4,7 +4,7 @@ import "slices"
 
 // LFM2: most layers have a gated short convolution in place of attention.
 var _ = register("lfm2", family{
-	class: "Lfm2ForCausalLM", kvHeadsOptional: true, tied: true, maxPositions: 128000, ropeTheta: 1e6, convolves: true,
+	class: "Lfm2ForCausalLM", kvHeadsOptional: true, tied: true, maxPositions: 128000, ropeTheta: 1e6,
 	variation: variation{QKNorm: true},
 	projections: projectionNames{
 		qkv: usualProjections.qkv, output: []string{"self_attn.out_proj"},
@@ -15,7 +15,7 @@ var _ = register("lfm2", family{
 		Q: "self_attn.q_layernorm", K: "self_attn.k_layernorm",
 	},
 	read: readLFM2,
-	gguf: ggufForm{refuses: func(*Config) string { return "short convolutions" }},
+	gguf: ggufForm{lacks: "short convolutions"},
 })
 
 func readLFM2(r *configReader) {

@@ -8,8 +8,8 @@ import (
 )
 
 // lfm2Config has the keys of LFM2-350M, and fewer layers.
-const lfm2Config = `{"model_type":"lfm2","architectures":["Lfm2ForCausalLM"],"hidden_size":1024,"intermediate_size":6656,"block_ff_dim":6656,
-"block_auto_adjust_ff_dim":true,"block_ffn_dim_multiplier":1.0,"block_multiple_of":256,"conv_L_cache":3,"conv_bias":false,"conv_dim":1024,
+const lfm2Config = `{"model_type":"lfm2","architectures":["Lfm2ForCausalLM"],"hidden_size":1024,"intermediate_size":6656,
+"block_ff_dim":6656,"block_auto_adjust_ff_dim":true,"block_ffn_dim_multiplier":1.0,"block_multiple_of":256,"conv_L_cache":3,"conv_bias":false,
 "num_hidden_layers":4,"num_attention_heads":16,"num_heads":16,"num_key_value_heads":8,"vocab_size":65536,"max_position_embeddings":128000,
 "norm_eps":1e-05,"rope_theta":1000000.0,"full_attn_idxs":[2],"tie_embedding":true,"bos_token_id":1,"eos_token_id":7,"pad_token_id":0}`
 
@@ -18,9 +18,11 @@ func TestLFM2Config(t *testing.T) {
 	if err != nil || c.Foreign != nil {
 		t.Fatal(err, c.Foreign)
 	}
-	conv := &ShortConv{Taps: 3, Layers: []bool{true, true, false, true}}
-	if c.IntermediateSize != 4608 || c.RMSNormEps != 1e-5 || !c.TieEmbeddings || c.RopeTheta != 1e6 || !reflect.DeepEqual(c.ShortConv, conv) {
-		t.Errorf("MLP of %d, eps %v, tied %t, theta %v, convolutions %v", c.IntermediateSize, c.RMSNormEps, c.TieEmbeddings, c.RopeTheta, c.ShortConv)
+	if conv := (&ShortConv{Taps: 3, Layers: []bool{true, true, false, true}}); !reflect.DeepEqual(c.ShortConv, conv) {
+		t.Errorf("convolutions %v, want %v", c.ShortConv, conv)
+	}
+	if c.IntermediateSize != 4608 || c.RMSNormEps != 1e-5 || !c.TieEmbeddings || c.RopeTheta != 1e6 {
+		t.Errorf("an MLP of %d, eps %v, tied %t, theta %v", c.IntermediateSize, c.RMSNormEps, c.TieEmbeddings, c.RopeTheta)
 	}
 	var names []string
 	for _, s := range c.Tensors() {
@@ -29,19 +31,22 @@ func TestLFM2Config(t *testing.T) {
 		}
 	}
 	want := []string{
-		"operator_norm.weight", "conv.in_proj.weight", "conv.out_proj.weight", "conv.conv.weight", "ffn_norm.weight", "feed_forward.w1.weight",
-		"feed_forward.w3.weight", "feed_forward.w2.weight",
+		"operator_norm.weight", "conv.in_proj.weight", "conv.out_proj.weight", "conv.conv.weight", "ffn_norm.weight",
+		"feed_forward.w1.weight", "feed_forward.w3.weight", "feed_forward.w2.weight",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("a layer has the tensors %v, want %v", names, want)
 	}
-	for was, width := range map[string]int{`"block_ffn_dim_multiplier":1.0`: 4608, `"block_auto_adjust_ff_dim":true`: 6656, `"block_multiple_of":256`: 4438} {
-		is := map[string]string{
-			`"block_ffn_dim_multiplier":1.0`: `"block_ffn_dim_multiplier":1.02`, `"block_auto_adjust_ff_dim":true`: `"block_auto_adjust_ff_dim":false`,
-			`"block_multiple_of":256`: `"block_multiple_of":2`,
-		}[was]
-		if c, err := ParseConfig([]byte(strings.Replace(lfm2Config, was, is, 1))); err != nil || c.IntermediateSize != width {
-			t.Errorf("%s: an MLP of %d, %v; want %d", is, c.IntermediateSize, err, width)
+	for _, other := range []struct {
+		was, is string
+		width   int
+	}{
+		{`"block_ffn_dim_multiplier":1.0`, `"block_ffn_dim_multiplier":1.02`, 4608}, {`"block_multiple_of":256`, `"block_multiple_of":2`, 4438},
+		{`"block_auto_adjust_ff_dim":true`, `"block_auto_adjust_ff_dim":false`, 6656},
+	} {
+		c, err := ParseConfig([]byte(strings.Replace(lfm2Config, other.was, other.is, 1)))
+		if err != nil || c.IntermediateSize != other.width {
+			t.Errorf("%s: an MLP of %d, %v; want %d", other.is, c.IntermediateSize, err, other.width)
 		}
 	}
 	other, err := ParseConfig([]byte(strings.Replace(lfm2Config, `[2]`, `[1]`, 1)))
@@ -53,12 +58,13 @@ func TestLFM2Config(t *testing.T) {
 func TestLFM2Refusals(t *testing.T) {
 	for _, bad := range []struct{ was, is, want string }{
 		{`"full_attn_idxs":[2]`, `"layer_types":["conv","conv"]`, "layer_types has 2 entries; expected 4"},
-		{`"full_attn_idxs":[2]`, `"layer_types":["conv","conv","full_attention","mamba"]`, "layer_types[3] is mamba; expected conv or full_attention"},
+		{`"full_attn_idxs":[2]`, `"layer_types":["conv","conv","conv","mamba"]`, "layer_types[3] is mamba; expected conv or full_attention"},
 		{`"full_attn_idxs":[2]`, `"full_attn_idxs":2`, "full_attn_idxs is 2; expected a list of layer numbers"},
 		{`"conv_L_cache":3`, `"conv_L_cache":17`, "conv_L_cache is 17; expected 1 to 16"},
-		{`"block_multiple_of":256`, `"block_multiple_of":0`, "block_multiple_of is 0 and block_ffn_dim_multiplier 1; expected positive numbers"},
+		{`"block_multiple_of":256`, `"block_multiple_of":0`, "block_multiple_of is 0 and block_ffn_dim_multiplier 1; expected positive"},
 	} {
-		if _, err := ParseConfig([]byte(strings.Replace(lfm2Config, bad.was, bad.is, 1))); err == nil || !strings.Contains(err.Error(), bad.want) {
+		_, err := ParseConfig([]byte(strings.Replace(lfm2Config, bad.was, bad.is, 1)))
+		if err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s: %v, want %q", bad.is, err, bad.want)
 		}
 	}
@@ -77,7 +83,8 @@ func TestLFM2Refusals(t *testing.T) {
 
 // Taps have the standard deviation of what they sum.
 func TestLFM2RandomInit(t *testing.T) {
-	text := strings.NewReplacer(`"hidden_size":1024`, `"hidden_size":64`, `"vocab_size":65536`, `"vocab_size":32`, `6656`, `96`).Replace(lfm2Config)
+	smaller := strings.NewReplacer(`"hidden_size":1024`, `"hidden_size":64`, `"vocab_size":65536`, `"vocab_size":32`, `6656`, `96`)
+	text := smaller.Replace(lfm2Config)
 	c, err := ParseConfig([]byte(text))
 	if err != nil {
 		t.Fatal(err)

@@ -278,7 +278,7 @@ func (c *Config) ggufName(name string) string {
 	}
 	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
 	dot := strings.LastIndex(rest, ".")
-	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames, c.normNames()} {
+	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames, c.Norms().ggufNames()} {
 		for short, long := range names {
 			if long == rest[:dot] {
 				return "blk." + layer + "." + short + rest[dot:]

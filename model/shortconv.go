@@ -17,10 +17,9 @@ const convName = "conv.conv.weight"
 var convProjections = projectionNames{qkv: []string{"conv.in_proj"}, output: []string{"conv.out_proj"}}
 
 // Convolves reports whether a layer has a short convolution in place of attention.
-func (c *Config) Convolves(layer int) bool { return c.ShortConv != nil && c.ShortConv.Layers[layer] }
+func (v *variation) Convolves(layer int) bool { return v.ShortConv != nil && v.ShortConv.Layers[layer] }
 
-func (s *ShortConv) check(c *Config, d *demands) {
+func (s *ShortConv) check(layers int, d *demands) {
 	d.add(s.Taps > 0 && s.Taps <= maxTaps, "conv_L_cache is %d; expected 1 to %d", s.Taps, maxTaps)
-	d.add(len(s.Layers) == c.NumLayers, "layer_types has %d entries; expected %d", len(s.Layers), c.NumLayers)
-	d.add(!c.PostNorms && !c.NoPreNorms, "convolutions are computed behind a norm and without one after them")
+	d.add(len(s.Layers) == layers, "layer_types has %d entries; expected %d", len(s.Layers), layers)
 }

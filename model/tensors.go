@@ -108,6 +108,7 @@ type Projections struct{ QKV, Output, GateUp, Down Projection }
 type Projection struct {
 	Names []string // of the modules, below "model.layers.N."
 	Outs  []int    // outputs of each
+	Out   int      // of all of them
 	In    int
 }
 
@@ -129,10 +130,14 @@ func (c *Config) Projections(layer int) Projections {
 		names = f.projections
 	}
 	project := func(names []string, in int, outs ...int) Projection {
-		if len(names) < len(outs) {
-			outs = []int{Projection{Outs: outs}.Outputs()}
+		sum := 0
+		for _, n := range outs {
+			sum += n
 		}
-		return Projection{names, outs, in}
+		if len(names) < len(outs) {
+			outs = []int{sum}
+		}
+		return Projection{names, outs, sum, in}
 	}
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
 	p := Projections{
@@ -145,14 +150,6 @@ func (c *Config) Projections(layer int) Projections {
 		p.Output = project(convProjections.output, c.HiddenSize, c.HiddenSize)
 	}
 	return p
-}
-
-// Outputs returns the outputs of the projection's maps together.
-func (p Projection) Outputs() (n int) {
-	for _, out := range p.Outs {
-		n += out
-	}
-	return n
 }
 
 // adaptable returns the linear maps that adapters cover. In a model with experts these are the maps

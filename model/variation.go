@@ -32,7 +32,8 @@ func (v *variation) check(c *Config, d *demands) {
 	d.add(v.LocalRopeTheta == 0 || c.RopeScaling == nil || c.RopeScaling.Type != "dynamic",
 		"rope_scaling dynamic is not computed beside layers that rotate in another way")
 	if v.ShortConv != nil {
-		v.ShortConv.check(c, d)
+		v.ShortConv.check(c.NumLayers, d)
+		d.add(!v.PostNorms && !v.NoPreNorms, "convolutions are computed behind a norm and without one after them")
 	}
 	d.add(c.Mixture == nil || !v.GELU && !v.NoPreNorms, "experts are computed with a SiLU and a norm before them")
 }

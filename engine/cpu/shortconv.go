@@ -3,7 +3,7 @@ package cpu
 import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 
 // inputs returns the columns of what a layer's attention or convolution reads: q, k and v, or B, C and x.
-func (b *backbone) inputs(layer int) int { return b.cfg.Projections(layer).QKV.Outputs() }
+func (b *backbone) inputs(layer int) int { return b.cfg.Projections(layer).QKV.Out }
 
 // mixed returns the columns of what a layer's attention or convolution gives.
 func (b *backbone) mixed(layer int) int { return b.cfg.Projections(layer).Output.In }

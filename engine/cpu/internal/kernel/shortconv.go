@@ -81,7 +81,7 @@ func checkViews(pages Matrix, slots []int32, views []View) {
 	}
 	for i, slot := range slots {
 		if slot < 0 || int(slot) >= pages.Rows || views[i].Tokens < 1 {
-			panic(fmt.Sprintf("kernel: ShortConv.Paged: row %d goes to slot %d of %d, and sees %d tokens", i, slot, pages.Rows, views[i].Tokens))
+			panic(fmt.Sprintf("kernel: ShortConv.Paged: row %d goes to slot %d of %d and sees %d tokens", i, slot, pages.Rows, views[i].Tokens))
 		}
 	}
 }

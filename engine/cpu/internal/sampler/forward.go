@@ -83,7 +83,7 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 	qkv, attended := 0, 0
 	for i := range cfg.NumLayers {
 		p := cfg.Projections(i)
-		qkv, attended = max(qkv, p.QKV.Outputs()), max(attended, p.Output.In)
+		qkv, attended = max(qkv, p.QKV.Out), max(attended, p.Output.In)
 		if cfg.Convolves(i) {
 			m.inputs[i] = t.Matrix(pagesFor(opts.MaxTokens)*pageTokens, cfg.HiddenSize)
 			continue

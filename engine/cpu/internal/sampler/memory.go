@@ -57,7 +57,7 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 func largestStage(cfg *model.Config) int {
 	widest := 2 * cfg.WidestMLP()
 	for layer := range cfg.NumLayers {
-		widest = max(widest, cfg.Projections(layer).QKV.Outputs())
+		widest = max(widest, cfg.Projections(layer).QKV.Out)
 	}
 	return cfg.HiddenSize * widest
 }

@@ -68,7 +68,7 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 				*[]*[]float32{&l.attentionNorm, &l.outNorm, &l.mlpNorm, &l.downNorm}[j] = t.Float32(cfg.HiddenSize)
 			}
 		}
-		l.qkv = t.linear(p.QKV.Outputs(), cfg.HiddenSize, cfg.AttentionBias)
+		l.qkv = t.linear(p.QKV.Out, cfg.HiddenSize, cfg.AttentionBias)
 		l.out = t.linear(cfg.HiddenSize, p.Output.In, cfg.AttentionOutputBias)
 		if cfg.Sparse(i) {
 			l.mixture = t.mixture(cfg)
