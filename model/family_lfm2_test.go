@@ -11,7 +11,8 @@ import (
 const lfm2Config = `{"model_type":"lfm2","architectures":["Lfm2ForCausalLM"],"hidden_size":1024,"intermediate_size":6656,
 "block_ff_dim":6656,"block_auto_adjust_ff_dim":true,"block_ffn_dim_multiplier":1.0,"block_multiple_of":256,"conv_L_cache":3,
 "conv_bias":false,"num_hidden_layers":4,"num_attention_heads":16,"num_heads":16,"num_key_value_heads":8,"vocab_size":65536,
-"max_position_embeddings":128000,"norm_eps":1e-05,"rope_theta":1000000.0,"full_attn_idxs":[2],"tie_embedding":true,"bos_token_id":1,"eos_token_id":7,"pad_token_id":0}`
+"max_position_embeddings":128000,"norm_eps":1e-05,"rope_theta":1000000.0,"full_attn_idxs":[2],"tie_embedding":true,
+"bos_token_id":1,"eos_token_id":7,"pad_token_id":0}`
 
 func TestLFM2Config(t *testing.T) {
 	c, err := ParseConfig([]byte(lfm2Config))
