@@ -65,6 +65,7 @@ type ggufForm struct {
 	read    func(c *Config)        // sets what files do not say
 	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
 	lacks   string                 // what it cannot say of any of them; "" for nothing
+	unknown bool                   // llama.cpp may have them, but this program does not know how
 }
 
 // hasWindows reports whether llama.cpp gives the layers of c their windows. A window as wide as the context is none.
@@ -96,7 +97,7 @@ type Family struct {
 func Families() (all []Family) {
 	for _, name := range architectures() {
 		f := families[name]
-		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && f.gguf.lacks == ""})
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && !f.gguf.unknown && f.gguf.lacks == ""})
 	}
 	return all
 }

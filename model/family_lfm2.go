@@ -15,7 +15,7 @@ var _ = register("lfm2", family{
 		Q: "self_attn.q_layernorm", K: "self_attn.k_layernorm",
 	},
 	read: readLFM2,
-	gguf: ggufForm{lacks: "short convolutions"},
+	gguf: ggufForm{unknown: true},
 })
 
 func readLFM2(r *configReader) {

@@ -77,7 +77,7 @@ func TestLFM2Refusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.checkGGUF(); err == nil || !strings.Contains(err.Error(), "llama.cpp has no lfm2 models with short convolutions") {
+	if err := c.checkGGUF(); err == nil || !strings.Contains(err.Error(), "lfm2 models are written as Hugging Face directories only") {
 		t.Errorf("as a GGUF file: %v", err)
 	}
 }

@@ -85,7 +85,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, name, err := ggufFamily(architecture)
 	switch {
-	case err == nil && fam.foreign:
+	case err == nil && (fam.foreign || fam.gguf.unknown):
 		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
 	case err == nil && fam.gguf.lacks != "":
 		err = fmt.Errorf(notEnough, fam.gguf.lacks)

@@ -103,6 +103,8 @@ func (c *Config) checkGGUF() error {
 		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
+	case form.unknown:
+		return fmt.Errorf("%s models are written as Hugging Face directories only", c.Architecture)
 	case form.lacks != "":
 		return refuse("%s", form.lacks)
 	case form.refuses != nil && form.refuses(c) != "":
