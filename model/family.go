@@ -28,6 +28,7 @@ type family struct {
 	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
 	experts           bool
 	projections       projectionNames                     // the usual ones if empty
+	norms             Norms                               // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the names of classes with another head; "" means that of class
@@ -64,6 +65,7 @@ type ggufForm struct {
 	read    func(c *Config)        // sets what files do not say
 	refuses func(c *Config) string // what it cannot say of a model; "" for nothing
 	lacks   string                 // what it cannot say of any of them; "" for nothing
+	unknown bool                   // llama.cpp may have them, but this program does not know how
 }
 
 // hasWindows reports whether llama.cpp gives the layers of c their windows. A window as wide as the context is none.
@@ -95,7 +97,7 @@ type Family struct {
 func Families() (all []Family) {
 	for _, name := range architectures() {
 		f := families[name]
-		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && f.gguf.lacks == ""})
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && !f.gguf.unknown && f.gguf.lacks == ""})
 	}
 	return all
 }

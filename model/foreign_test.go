@@ -75,7 +75,7 @@ func writeForeign(t *testing.T, change string, tensors map[string][]int) string 
 // A foreign model has the tensors that its files name. Parameters are counted, adapters placed and models compared by these names.
 func TestForeignModelHasTheTensorsOfItsFiles(t *testing.T) {
 	const layer = "model.layers.1."
-	dir := writeForeign(t, `{"model_type":"lfm2"}`, map[string][]int{
+	dir := writeForeign(t, `{"model_type":"lfm3"}`, map[string][]int{
 		"model.embed_tokens.weight": {32, 256}, "model.embedding_norm.weight": {256}, layer + "conv.conv.weight": {256, 1, 3},
 		layer + "conv.in_proj.weight": {768, 256}, layer + "feed_forward.w1.weight": {64, 256}, layer + "feed_forward.gate.weight": {8, 256},
 		layer + "operator_norm.weight": {256}, headName: {32, 256},

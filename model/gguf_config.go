@@ -78,13 +78,17 @@ func optional[T any](m *metadata, key string) (T, bool) {
 	return v, isT
 }
 
+const notEnough = "GGUF files do not say enough of models with %s; use the model's Hugging Face directory"
+
 func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	m := &metadata{file: file}
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, name, err := ggufFamily(architecture)
 	switch {
-	case err == nil && fam.foreign:
+	case err == nil && (fam.foreign || fam.gguf.unknown):
 		err = fmt.Errorf("%q models are not read from GGUF files; use the model's Hugging Face directory", architecture)
+	case err == nil && fam.gguf.lacks != "":
+		err = fmt.Errorf(notEnough, fam.gguf.lacks)
 	case err == nil && fam.experts:
 		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
 	}
@@ -255,12 +259,10 @@ func (m *metadata) variation(c *Config, form *ggufForm) {
 	if form.read != nil {
 		form.read(c)
 	}
-	what := form.lacks
 	if form.refuses != nil {
-		what = form.refuses(c)
-	}
-	if what != "" {
-		m.fail("GGUF files do not say enough of models with %s; use the model's Hugging Face directory", what)
+		if what := form.refuses(c); what != "" {
+			m.fail(notEnough, what)
+		}
 	}
 }
 

@@ -42,24 +42,23 @@ var modelNames = []struct{ gguf, huggingFace string }{
 	{"token_embd.weight", embeddingName}, {"output_norm.weight", finalNormName}, {"output.weight", headName},
 }
 
-// layerNames maps GGUF's names below "blk.N." to Hugging Face's below "model.layers.N."; normNames has those of norms.
+// layerNames maps GGUF's names below "blk.N." to Hugging Face's below "model.layers.N."; Norms.ggufNames has those of norms.
 var layerNames = map[string]string{
 	"attn_q":      "self_attn.q_proj",
 	"attn_k":      "self_attn.k_proj",
 	"attn_v":      "self_attn.v_proj",
 	"attn_output": "self_attn.o_proj",
-	"attn_q_norm": "self_attn.q_norm",
-	"attn_k_norm": "self_attn.k_norm",
 	"ffn_gate":    "mlp.gate_proj",
 	"ffn_up":      "mlp.up_proj",
 	"ffn_down":    "mlp.down_proj",
 }
 
-// normNames maps GGUF's names of a layer's norms to Hugging Face's, which differ between families.
-func (v *variation) normNames() map[string]string {
-	names := map[string]string{}
-	names["attn_norm"], names["post_attention_norm"], names["ffn_norm"], names["post_ffw_norm"] = v.LayerNorms()
-	return names
+// ggufNames maps GGUF's names of a layer's norms to Hugging Face's, which differ between families.
+func (n Norms) ggufNames() map[string]string {
+	return map[string]string{
+		"attn_norm": n.BeforeAttention, "post_attention_norm": n.AfterAttention, "ffn_norm": n.BeforeMLP, "post_ffw_norm": n.AfterMLP,
+		"attn_q_norm": n.Q, "attn_k_norm": n.K,
+	}
 }
 
 // huggingFaceName translates a GGUF tensor name. It returns an unknown name unchanged; checkTensors
@@ -77,7 +76,7 @@ func (c *Config) huggingFaceName(name string) string {
 	if _, err := strconv.Atoi(parts[1]); err != nil {
 		return name
 	}
-	module := cmp.Or(families[c.Architecture].gguf.tensors[parts[2]], layerNames[parts[2]], c.normNames()[parts[2]])
+	module := cmp.Or(families[c.Architecture].gguf.tensors[parts[2]], layerNames[parts[2]], c.Norms().ggufNames()[parts[2]])
 	if module == "" {
 		return name
 	}

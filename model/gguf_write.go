@@ -103,6 +103,8 @@ func (c *Config) checkGGUF() error {
 		return refuse("RoPE in these layers (no_rope_layers)")
 	case c.Mixture != nil:
 		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
+	case form.unknown:
+		return fmt.Errorf("%s models are written as Hugging Face directories only", c.Architecture)
 	case form.lacks != "":
 		return refuse("%s", form.lacks)
 	case form.refuses != nil && form.refuses(c) != "":
@@ -278,7 +280,7 @@ func (c *Config) ggufName(name string) string {
 	}
 	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
 	dot := strings.LastIndex(rest, ".")
-	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames, c.normNames()} {
+	for _, names := range []map[string]string{families[c.Architecture].gguf.tensors, layerNames, c.Norms().ggufNames()} {
 		for short, long := range names {
 			if long == rest[:dot] {
 				return "blk." + layer + "." + short + rest[dot:]

@@ -131,8 +131,11 @@ func TestAdaptersLeaveExpertsAlone(t *testing.T) {
 	}
 }
 
-func TestMixturesInGGUFAreRefused(t *testing.T) {
-	for _, name := range []string{"qwen3moe", "qwen3_moe"} {
+func TestGGUFRefusesFamilies(t *testing.T) {
+	const mixture = "mixture of experts, which GGUF files do not support here"
+	for name, want := range map[string]string{
+		"qwen3moe": mixture, "qwen3_moe": mixture, "lfm2": `"lfm2" models are not read from GGUF files`, "olmo3": "do not say enough of",
+	} {
 		file := []byte("GGUF")
 		number := func(n uint64, size int) {
 			file = append(file, binary.LittleEndian.AppendUint64(nil, n)[:size]...)
@@ -148,8 +151,8 @@ func TestMixturesInGGUFAreRefused(t *testing.T) {
 		if err := os.WriteFile(path, file, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "mixture of experts, which GGUF files do not support here") {
-			t.Errorf("%s: error %v", name, err)
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
 }

@@ -41,14 +41,15 @@ func initial(cfg *Config, spec TensorSpec, seed uint64, style string) Tensor {
 	case len(spec.Shape) == 1:
 		return NewTensor(spec.Name, spec.Shape, constant(1-cfg.NormOffset))
 	}
+	columns := product(spec.Shape[1:])
 	std := cfg.InitializerRange
 	if style == styleFanIn {
-		std = 1 / math.Sqrt(float64(spec.Shape[1]))
+		std = 1 / math.Sqrt(float64(columns))
 		if spec.Name == embeddingName {
 			std *= 0.5
 		}
 	}
-	stream, columns := newNormalStream(seed, spec.Name), spec.Shape[1]
+	stream := newNormalStream(seed, spec.Name)
 	return NewTensor(spec.Name, spec.Shape, func(dst []float32, from, _ int) error {
 		for i := range dst {
 			dst[i] = float32(stream.at(uint64(from*columns+i)) * std)

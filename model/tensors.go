@@ -30,7 +30,7 @@ func (c *Config) Tensors() []TensorSpec {
 	for layer := range c.NumLayers {
 		specs = append(specs, c.layerTensors(layer)...)
 	}
-	specs = append(specs, TensorSpec{finalNormName, []int{c.HiddenSize}})
+	specs = append(specs, TensorSpec{c.Norms().Final + ".weight", []int{c.HiddenSize}})
 	return append(specs, c.headTensors()...)
 }
 
@@ -45,28 +45,31 @@ func (c *Config) layerTensors(layer int) []TensorSpec {
 			vector(name+".weight", c.HiddenSize)
 		}
 	}
-	beforeAttention, afterAttention, beforeMLP, afterMLP := c.LayerNorms()
-	norm(beforeAttention)
+	norms := c.Norms()
+	norm(norms.BeforeAttention)
 	for _, l := range c.linears(layer) {
 		specs = append(specs, TensorSpec{prefix + l.name + ".weight", []int{l.out, l.in}})
 		if l.bias {
 			vector(l.name+".bias", l.out)
 		}
-		if l.name != c.Projections().Output.Names[0] {
+		if l.name != c.Projections(layer).Output.Names[0] {
 			continue
 		}
-		if c.QKNorm {
+		switch {
+		case c.Convolves(layer):
+			specs = append(specs, TensorSpec{prefix + convName, []int{c.HiddenSize, 1, c.ShortConv.Taps}})
+		case c.QKNorm:
 			q, k := c.HeadDim, c.HeadDim
 			if c.WideQKNorm {
 				q, k = q*c.NumHeads, k*c.NumKVHeads
 			}
-			vector("self_attn.q_norm.weight", q)
-			vector("self_attn.k_norm.weight", k)
+			vector(norms.Q+".weight", q)
+			vector(norms.K+".weight", k)
 		}
-		norm(afterAttention)
-		norm(beforeMLP)
+		norm(norms.AfterAttention)
+		norm(norms.BeforeMLP)
 	}
-	norm(afterMLP)
+	norm(norms.AfterMLP)
 	if c.Sparse(layer) {
 		specs = append(specs, c.Mixture.tensors(prefix, c.HiddenSize)...)
 	}
@@ -82,7 +85,7 @@ type linear struct {
 
 // linears returns the linear maps of a layer, or those of its attention if the layer has experts.
 func (c *Config) linears(layer int) (maps []linear) {
-	p := c.Projections()
+	p := c.Projections(layer)
 	add := func(from Projection, bias bool) {
 		for i, name := range from.Names {
 			maps = append(maps, linear{name, from.Outs[i], from.In, bias})
@@ -97,13 +100,15 @@ func (c *Config) linears(layer int) (maps []linear) {
 	return maps
 }
 
-// Projections are the linear maps of a layer outside its experts.
+// Projections are the linear maps of a layer outside its experts. In a layer with a short convolution, QKV makes what that reads,
+// and Output reads what it gives.
 type Projections struct{ QKV, Output, GateUp, Down Projection }
 
 // Projection is one or more linear maps with the same input, whose outputs are neighbours.
 type Projection struct {
 	Names []string // of the modules, below "model.layers.N."
 	Outs  []int    // outputs of each
+	Out   int      // of all of them
 	In    int
 }
 
@@ -119,27 +124,32 @@ var usualProjections = projectionNames{
 }
 
 // Projections returns the linear maps of a layer outside its experts.
-func (c *Config) Projections() Projections {
+func (c *Config) Projections(layer int) Projections {
 	names := usualProjections
 	if f := families[c.Architecture]; f != nil && f.projections.qkv != nil {
 		names = f.projections
 	}
 	project := func(names []string, in int, outs ...int) Projection {
+		sum := 0
+		for _, n := range outs {
+			sum += n
+		}
 		if len(names) < len(outs) {
-			sum := 0
-			for _, n := range outs {
-				sum += n
-			}
 			outs = []int{sum}
 		}
-		return Projection{names, outs, in}
+		return Projection{names, outs, sum, in}
 	}
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
-	return Projections{
+	p := Projections{
 		QKV: project(names.qkv, c.HiddenSize, q, kv, kv), Output: project(names.output, q, c.HiddenSize),
 		GateUp: project(names.gateUp, c.HiddenSize, c.IntermediateSize, c.IntermediateSize),
 		Down:   project(names.down, c.IntermediateSize, c.HiddenSize),
 	}
+	if c.Convolves(layer) {
+		p.QKV = project(convProjections.qkv, c.HiddenSize, 3*c.HiddenSize)
+		p.Output = project(convProjections.output, c.HiddenSize, c.HiddenSize)
+	}
+	return p
 }
 
 // adaptable returns the linear maps that adapters cover. In a model with experts these are the maps
@@ -150,7 +160,7 @@ func (c *Config) adaptable(layer int) []linear {
 		return c.Foreign.linears(layer)
 	}
 	maps := c.linears(layer)
-	if p := c.Projections(); c.Mixture != nil {
+	if p := c.Projections(layer); c.Mixture != nil {
 		return maps[:len(p.QKV.Names)+len(p.Output.Names)]
 	}
 	return maps

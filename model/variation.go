@@ -14,6 +14,8 @@ type variation struct {
 	ResidualScale  float64 // multiplies what the attention and the MLP give, before the residual stream gets it; 0 for none
 	LogitScale     float64 // divides the logits; 0 for none
 	LocalRopeTheta float64 // base of RoPE in SlidingLayers, where it has no scaling; 0: they rotate as all layers do
+
+	ShortConv *ShortConv // layers with a convolution in place of attention; nil if there are none
 }
 
 // check checks a variation, which belongs to c.
@@ -29,20 +31,43 @@ func (v *variation) check(c *Config, d *demands) {
 		"the rope_theta of sliding layers is %v; expected a number above 1", v.LocalRopeTheta)
 	d.add(v.LocalRopeTheta == 0 || c.RopeScaling == nil || c.RopeScaling.Type != "dynamic",
 		"rope_scaling dynamic is not computed beside layers that rotate in another way")
+	if v.ShortConv != nil {
+		v.ShortConv.check(c.NumLayers, d)
+		d.add(!v.PostNorms && !v.NoPreNorms, "convolutions are computed behind a norm and without one after them")
+	}
 	d.add(c.Mixture == nil || !v.GELU && !v.NoPreNorms, "experts are computed with a SiLU and a norm before them")
 }
 
-// LayerNorms returns the names of a layer's norms of the residual stream and of what it gets, below
-// "model.layers.N."; "" for none.
-func (v *variation) LayerNorms() (beforeAttention, afterAttention, beforeMLP, afterMLP string) {
-	beforeAttention, beforeMLP = "input_layernorm", "post_attention_layernorm"
-	if v.PostNorms {
-		afterAttention, beforeMLP, afterMLP = "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"
+// Norms are the modules of a model's norms; "" for none.
+type Norms struct {
+	Final string // of the last hidden states
+
+	// In a layer, below "model.layers.N.": those of the residual stream, of what the attention and the MLP give, and of q and k.
+	BeforeAttention, AfterAttention, BeforeMLP, AfterMLP, Q, K string
+}
+
+// usualNorms are the names of a family's norms, unless it has others. A model need not have each.
+var usualNorms = Norms{
+	Final: "model.norm", BeforeAttention: "input_layernorm", BeforeMLP: "post_attention_layernorm",
+	Q: "self_attn.q_norm", K: "self_attn.k_norm",
+}
+
+// Norms returns the names of the model's norms.
+func (c *Config) Norms() Norms {
+	n := usualNorms
+	if f := families[c.Architecture]; f != nil && f.norms.Final != "" {
+		n = f.norms
 	}
-	if v.NoPreNorms {
-		beforeAttention, beforeMLP = "", ""
+	if c.PostNorms {
+		n.AfterAttention, n.BeforeMLP, n.AfterMLP = "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"
 	}
-	return
+	if c.NoPreNorms {
+		n.BeforeAttention, n.BeforeMLP = "", ""
+	}
+	if !c.QKNorm {
+		n.Q, n.K = "", ""
+	}
+	return n
 }
 
 // LocalRope returns a config with the frequencies of the layers with a sliding window; nil if they rotate as all layers do.

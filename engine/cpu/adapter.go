@@ -22,8 +22,8 @@ func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error
 		shapes[s.Name] = s.Shape
 	}
 	l := &adapterLayout{layout: layout{index: map[string]int{}}, LoRA: lora, scale: float32(lora.Scale())}
-	p := cfg.Projections()
 	for i := range cfg.NumLayers {
+		p := cfg.Projections(i)
 		for _, group := range []model.Projection{p.QKV, p.Output, p.GateUp, p.Down} {
 			l.place(shapes, layerPrefix(i), group.Names)
 		}

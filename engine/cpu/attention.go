@@ -22,15 +22,15 @@ func (b *backbone) split(qkv kernel.Matrix) (q, k, v kernel.Matrix) {
 func (b *backbone) attend(layer int, a *activations, qkv kernel.Matrix, p *packing) {
 	rows := qkv.Rows
 	q, k, v := b.split(qkv)
-	attentionOf(b.cfg, layer).Forward(b.pool, a.attention.RowRange(0, rows), a.lse.RowRange(0, rows), q, k, v, p.segments)
+	attentionOf(b.cfg, layer).Forward(b.pool, first(a.attention, rows, b.mixed(layer)), a.lse.RowRange(0, rows), q, k, v, p.segments)
 }
 
 // backAttend writes the gradient with respect to q, k and v to dQKV, given the gradient with
 // respect to the attention's output.
 func (b *backbone) backAttend(layer int, dQKV, dAttention kernel.Matrix, a *activations, p *packing) {
 	rows := dQKV.Rows
-	q, k, v := b.split(a.qkv.RowRange(0, rows))
+	q, k, v := b.split(first(a.qkv, rows, b.inputs(layer)))
 	dq, dk, dv := b.split(dQKV)
-	out, lse := a.attention.RowRange(0, rows), a.lse.RowRange(0, rows)
+	out, lse := first(a.attention, rows, b.mixed(layer)), a.lse.RowRange(0, rows)
 	attentionOf(b.cfg, layer).Backward(b.pool, dq, dk, dv, dAttention, out, lse, q, k, v, p.segments)
 }

@@ -45,21 +45,29 @@ func (b *backbone) backwardLayer(index int, l, grad *layer, a *activations, p *p
 	}
 	b.backNormed(l.mlpNorm, dx, dNormed, mid, a.midRstd, grad.mlpNorm)
 
-	q := c.NumHeads * c.HeadDim
-	dAttention := first(w.dNormed, rows, q)
+	dAttention := first(w.dNormed, rows, b.mixed(index))
 	dOutput := b.backNorm(l.outputNorm, b.ofPart(dx), a.output, a.outRstd, grad.outputNorm)
-	l.output.backward(b.pool, w.low, &grad.output, dAttention, dOutput, a.attention.RowRange(0, rows))
-	dQKV := w.dQKV.RowRange(0, rows)
-	b.backAttend(index, dQKV, dAttention, a, p)
-	if c.Rotates(index) {
-		b.rotate(index, dQKV, p, true)
-	}
-	if c.QKNorm {
-		b.backNormHeads(l, grad, a, dQKV)
+	l.output.backward(b.pool, w.low, &grad.output, dAttention, dOutput, first(a.attention, rows, b.mixed(index)))
+	dQKV := first(w.dQKV, rows, b.inputs(index))
+	if l.conv != nil {
+		b.backConvolve(l, grad, a, dQKV, dAttention, p)
+	} else {
+		b.backAttendTo(index, l, grad, a, dQKV, dAttention, p)
 	}
 	normed = b.normed(l.attentionNorm, in, nil)
 	l.qkv.backward(b.pool, w.low, &grad.qkv, dNormed, dQKV, normed)
 	b.backNormed(l.attentionNorm, dx, dNormed, in, a.rstd, grad.attentionNorm)
+}
+
+// backAttendTo writes the gradient with respect to q, k and v as the projections give them to dQKV.
+func (b *backbone) backAttendTo(index int, l, grad *layer, a *activations, dQKV, dAttention kernel.Matrix, p *packing) {
+	b.backAttend(index, dQKV, dAttention, a, p)
+	if b.cfg.Rotates(index) {
+		b.rotate(index, dQKV, p, true)
+	}
+	if b.cfg.QKNorm {
+		b.backNormHeads(l, grad, a, dQKV)
+	}
 }
 
 // ofPart returns the gradient with respect to what a part of a layer gives before scalePart, given dx with respect to the residual

@@ -113,7 +113,7 @@ func TestSameBitsForAnyNumberOfCores(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"biases": tiny("llama3_bias_tied"), "q/k norm": tiny("qwen3"), "experts": tiny("qwen3_moe"), "no rope": tiny("smollm3"),
 		"more norms": tiny("gemma3_text"), "wide norms": tiny("olmo3"), "one matrix": tiny("phi3"), "growing queries": tiny("ministral3"),
-		"factors": tiny("granite"), "muon": muon, "momentum": momentum,
+		"factors": tiny("granite"), "convolutions": tiny("lfm2"), "muon": muon, "momentum": momentum,
 	} {
 		var want []float32
 		for _, cores := range []int{1, 2, 5} {

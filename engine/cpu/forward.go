@@ -65,8 +65,25 @@ func (b *backbone) forwardLayer(index int, l *layer, a *activations, p *packing,
 // activate computes the activations of a layer from its input.
 func (b *backbone) activate(index int, l *layer, a *activations, p *packing) {
 	rows := len(p.tokens)
-	in, mid, qkv := a.in.RowRange(0, rows), a.mid.RowRange(0, rows), a.qkv.RowRange(0, rows)
+	in, mid, qkv := a.in.RowRange(0, rows), a.mid.RowRange(0, rows), first(a.qkv, rows, b.inputs(index))
 	l.qkv.apply(b.pool, b.work.low, qkv, b.normed(l.attentionNorm, in, a.rstd))
+	if l.conv != nil {
+		b.convolve(l, a, qkv, p)
+	} else {
+		b.attendTo(index, l, a, qkv, p)
+	}
+	output := b.beforeNorm(mid, a.output)
+	l.output.apply(b.pool, b.work.low, output, first(a.attention, rows, b.mixed(index)))
+	if l.outputNorm != nil {
+		b.norm(l.outputNorm).apply(mid, output, a.outRstd[:rows])
+	}
+	b.scalePart(mid)
+	kernel.AddRows(b.pool, mid, in)
+	b.activateMLP(l, a, b.normed(l.mlpNorm, mid, a.midRstd))
+}
+
+// attendTo computes a layer's attention from q, k and v as the projections give them.
+func (b *backbone) attendTo(index int, l *layer, a *activations, qkv kernel.Matrix, p *packing) {
 	if b.cfg.QKNorm {
 		b.normHeads(l, a, qkv)
 	}
@@ -74,14 +91,6 @@ func (b *backbone) activate(index int, l *layer, a *activations, p *packing) {
 		b.rotate(index, qkv, p, false)
 	}
 	b.attend(index, a, qkv, p)
-	output := b.beforeNorm(mid, a.output)
-	l.output.apply(b.pool, b.work.low, output, a.attention.RowRange(0, rows))
-	if l.outputNorm != nil {
-		b.norm(l.outputNorm).apply(mid, output, a.outRstd[:rows])
-	}
-	b.scalePart(mid)
-	kernel.AddRows(b.pool, mid, in)
-	b.activateMLP(l, a, b.normed(l.mlpNorm, mid, a.midRstd))
 }
 
 // normed returns what a part of a layer reads of the residual stream x, and fills rstd, which may be nil.

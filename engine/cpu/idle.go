@@ -84,12 +84,16 @@ func (b *backbone) keepRows(layer, before int, rows []int) {
 		return
 	}
 	moved := []kernel.Matrix{
-		a.in, a.qkv, a.attention, a.lse, a.mid, kernel.NewMatrix(a.rstd, before, 1), kernel.NewMatrix(a.midRstd, before, 1),
+		a.in, a.qkv, a.attention, a.mid, kernel.NewMatrix(a.rstd, before, 1), kernel.NewMatrix(a.midRstd, before, 1),
 	}
 	if b.cfg.PostNorms {
 		moved = append(moved, a.output, a.down, kernel.NewMatrix(a.outRstd, before, 1), kernel.NewMatrix(a.downRstd, before, 1))
 	}
-	if b.cfg.QKNorm {
+	attends := !b.cfg.Convolves(layer)
+	if attends {
+		moved = append(moved, a.lse)
+	}
+	if b.cfg.QKNorm && attends {
 		moved = append(moved, a.raw)
 		b.eachHead(func(head, _, _ int, _ bool) { // one block of rows per head
 			for i, from := range rows {

@@ -115,8 +115,8 @@ func (l *layout) block(flat []float32, names ...string) kernel.Matrix {
 }
 
 // layerGroups returns the groups of neighbouring tensors in a layer, below "model.layers.N.".
-func layerGroups(cfg *model.Config) [][]string {
-	p := cfg.Projections()
+func layerGroups(cfg *model.Config, layer int) [][]string {
+	p, norms := cfg.Projections(layer), cfg.Norms()
 	of := func(from model.Projection, suffix string) (names []string) {
 		for _, name := range from.Names {
 			names = append(names, name+suffix)
@@ -124,14 +124,15 @@ func layerGroups(cfg *model.Config) [][]string {
 		return names
 	}
 	return [][]string{
-		{"input_layernorm.weight"},
+		{norms.BeforeAttention + ".weight"},
 		of(p.QKV, ".weight"), of(p.QKV, ".bias"),
-		{"self_attn.q_norm.weight"},
-		{"self_attn.k_norm.weight"},
+		{norms.Q + ".weight"},
+		{norms.K + ".weight"},
+		{convName},
 		of(p.Output, ".weight"), of(p.Output, ".bias"),
-		{"post_attention_layernorm.weight"},
-		{"pre_feedforward_layernorm.weight"},
-		{"post_feedforward_layernorm.weight"},
+		{norms.AfterAttention + ".weight"},
+		{norms.BeforeMLP + ".weight"},
+		{norms.AfterMLP + ".weight"},
 		of(p.GateUp, ".weight"), of(p.GateUp, ".bias"),
 		of(p.Down, ".weight"), of(p.Down, ".bias"),
 	}
@@ -139,7 +140,7 @@ func layerGroups(cfg *model.Config) [][]string {
 
 const (
 	embeddingName = "model.embed_tokens.weight"
-	finalNormName = "model.norm.weight"
+	convName      = "conv.conv.weight" // of a layer
 	headName      = "lm_head.weight"
 	scoreName     = "score.weight"
 	scoreBiasName = "score.bias"
@@ -177,7 +178,7 @@ func modelLayout(cfg *model.Config) (*layout, error) {
 	}
 	place(embeddingName)
 	for layer := range cfg.NumLayers {
-		groups := layerGroups(cfg)
+		groups := layerGroups(cfg, layer)
 		if cfg.Sparse(layer) {
 			groups = slices.Concat(groups, mixtureGroups(cfg))
 		}
@@ -189,7 +190,7 @@ func modelLayout(cfg *model.Config) (*layout, error) {
 			place(names...)
 		}
 	}
-	place(finalNormName)
+	place(cfg.Norms().Final + ".weight")
 	place(headName)
 	place(scoreName)
 	place(scoreBiasName)

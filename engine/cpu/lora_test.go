@@ -19,7 +19,7 @@ func adapterOptions(name string) Options {
 }
 
 func TestAdapterGradientsEqualAutograd(t *testing.T) {
-	for _, name := range []string{"qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite"} { // phi3 has q, k and v as one matrix
+	for _, name := range []string{"qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite", "lfm2"} { // phi3 has q, k and v as one matrix
 		t.Run(name, func(t *testing.T) {
 			var want reference
 			readJSON(t, filepath.Join("testdata", name, "reference_lora.json.gz"), &want)

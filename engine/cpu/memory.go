@@ -119,6 +119,9 @@ func scratch(cfg *model.Config, opts Options, cores int) int64 {
 	for layer := range cfg.NumLayers {
 		floats = max(floats, cores*attentionOf(cfg, layer).BackwardScratch(length))
 	}
+	if s := cfg.ShortConv; s != nil {
+		floats = max(floats, kernel.ShortConvScratch(cfg.HiddenSize, s.Taps, cores))
+	}
 	if cfg.NormOffset != 0 {
 		floats += max(cfg.HiddenSize, cfg.HeadDim) // of norm.gain
 	}

@@ -19,8 +19,9 @@ type network struct {
 type layer struct {
 	attentionNorm []float32 // [H]; this and the next norms are nil unless the model has them
 	qNorm, kNorm  []float32 // [HeadDim], or that of all heads
-	qkv           linear    // [q+k+v, H]
-	output        linear    // [H, q]
+	qkv           linear    // [q+k+v, H]; in a layer with a convolution, [B+C+x, H]
+	conv          []float32 // [H, 1, taps] of a convolution in place of attention; nil in a layer without
+	output        linear    // [H, q]; in a layer with a convolution, [H, H]
 	outputNorm    []float32 // [H] of what the attention gives
 	mlpNorm       []float32 // [H]
 	downNorm      []float32 // [H] of what the MLP gives
@@ -32,7 +33,7 @@ type layer struct {
 // viewModel views base weights (or their gradient) and, if adapters is not nil, LoRA weights (or
 // their gradient). Either flat vector may be nil.
 func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFlat []float32) *network {
-	m := &network{embedding: base.matrix(embeddingName), norm: base.vector(finalNormName)}
+	m := &network{embedding: base.matrix(embeddingName), norm: base.vector(cfg.Norms().Final + ".weight")}
 	switch {
 	case cfg.Head != model.CausalLM && adapters != nil && adapters.has(scoreName):
 		m.score = viewScore(view{&adapters.layout, adapterFlat, true})
@@ -46,10 +47,9 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 	if adapters != nil {
 		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
 	}
-	p := cfg.Projections()
-	attentionNorm, outputNorm, mlpNorm, downNorm := cfg.LayerNorms()
+	norms := cfg.Norms()
 	for i := range cfg.NumLayers {
-		prefix := layerPrefix(i)
+		prefix, p := layerPrefix(i), cfg.Projections(i)
 		view := func(from model.Projection) linear {
 			modules := from.Names
 			weights, biases := make([]string, len(modules)), make([]string, len(modules))
@@ -63,14 +63,15 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 			return l
 		}
 		l := layer{
-			attentionNorm: base.vector(prefix + attentionNorm + ".weight"),
-			qNorm:         base.vector(prefix + "self_attn.q_norm.weight"),
-			kNorm:         base.vector(prefix + "self_attn.k_norm.weight"),
+			attentionNorm: base.vector(prefix + norms.BeforeAttention + ".weight"),
+			qNorm:         base.vector(prefix + norms.Q + ".weight"),
+			kNorm:         base.vector(prefix + norms.K + ".weight"),
 			qkv:           view(p.QKV),
+			conv:          base.vector(prefix + convName),
 			output:        view(p.Output),
-			outputNorm:    base.vector(prefix + outputNorm + ".weight"),
-			mlpNorm:       base.vector(prefix + mlpNorm + ".weight"),
-			downNorm:      base.vector(prefix + downNorm + ".weight"),
+			outputNorm:    base.vector(prefix + norms.AfterAttention + ".weight"),
+			mlpNorm:       base.vector(prefix + norms.BeforeMLP + ".weight"),
+			downNorm:      base.vector(prefix + norms.AfterMLP + ".weight"),
 		}
 		if cfg.Sparse(i) {
 			l.experts = viewMixture(cfg, base, prefix)

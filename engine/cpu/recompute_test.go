@@ -12,7 +12,7 @@ func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"four layers": randomOptions(t, 4, 256), "q/k norm": tiny("qwen3"), "biases": tiny("qwen2"), "experts": tiny("qwen3_moe"),
 		"no rope": tiny("smollm3"), "more norms": tiny("gemma3_text"), "wide norms": tiny("olmo3"),
-		"one matrix": tiny("phi3"), "factors": tiny("granite"),
+		"one matrix": tiny("phi3"), "factors": tiny("granite"), "convolutions": tiny("lfm2"),
 	} {
 		for _, lora := range []*engine.LoRASpec{nil, {LoraRank: 2, LoraAlpha: 4}} {
 			opts := opts

@@ -13,7 +13,7 @@ import (
 )
 
 // newer are the families of 2025 and 2026.
-var newer = []string{"smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"}
+var newer = []string{"smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid", "lfm2"}
 
 var references = slices.Concat([]string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "qwen3_moe_sums"}, newer)
 

@@ -27,7 +27,7 @@ func TestSampledLogprobsEqualTrainedLogprobs(t *testing.T) {
 		experts, tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), tiny("qwen3_moe"), tiny("qwen3_moe_sums"),
 		tiny("smollm3"), tiny("gemma3_text"), tiny("olmo3"), tiny("phi3"), tiny("ministral3"), tiny("granite"), tiny("granitemoehybrid"),
 		adapterOptions("qwen2"), adapterOptions("smollm3"), adapterOptions("gemma3_text"), adapterOptions("olmo3"), adapterOptions("phi3"),
-		adapterOptions("granite"),
+		adapterOptions("granite"), tiny("lfm2"), adapterOptions("lfm2"),
 		headAdapter("llama"), newHeadAdapter("llama3_bias_tied"), newHeadAdapter("qwen3_moe"),
 	} {
 		pool := kernel.NewPool(2)

@@ -40,7 +40,8 @@ func TestTransformersLoadsWhatIsSaved(t *testing.T) {
 	}
 	for name, opts := range map[string]Options{
 		"phi3": tiny("phi3"), "phi3 adapter": adapterOptions("phi3"), "ministral3": tiny("ministral3"), "granite": tiny("granite"),
-		"granitemoehybrid": tiny("granitemoehybrid"), "gemma3_text": tiny("gemma3_text"), "gemma3_text adapter": adapterOptions("gemma3_text"),
+		"granitemoehybrid": tiny("granitemoehybrid"), "lfm2": tiny("lfm2"), "lfm2 adapter": adapterOptions("lfm2"),
+		"gemma3_text": tiny("gemma3_text"), "gemma3_text adapter": adapterOptions("gemma3_text"),
 		"olmo3": tiny("olmo3"),
 	} {
 		t.Run(name, func(t *testing.T) {

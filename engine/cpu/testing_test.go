@@ -12,6 +12,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
+const finalNormName = "model.norm.weight"
+
 // nll is the mean negative log-probability of trained tokens.
 type nll struct{}
 

@@ -12,9 +12,9 @@ import (
 type activations struct {
 	in        kernel.Matrix // [rows, H] input of the layer
 	raw       kernel.Matrix // [rows, q+k] before the q/k norm; empty unless the model has one
-	qkv       kernel.Matrix // [rows, q+k+v] after RoPE
-	attention kernel.Matrix // [rows, q]
-	lse       kernel.Matrix // [rows, heads] log of the softmax denominators, nats
+	qkv       kernel.Matrix // [rows, q+k+v] after RoPE; in a layer with a convolution, [rows, B+C+x]
+	attention kernel.Matrix // [rows, q]; in a layer with a convolution, [rows, H] what that gives
+	lse       kernel.Matrix // [rows, heads] log of the softmax denominators, nats; only of attention
 	output    kernel.Matrix // [rows, H] before the norm of what the attention gives; empty unless the model has one, and so is down
 	mid       kernel.Matrix // [rows, H] after attention
 	gateUp    kernel.Matrix // [rows, 2I]; its gradient in the backward pass; unused in a layer with experts
@@ -42,7 +42,7 @@ type workspace struct {
 	// for the backward pass; nil in a workspace that only scores
 	dOut    kernel.Matrix // [rows, H]
 	dNormed kernel.Matrix // [rows, max(H, q)]
-	dQKV    kernel.Matrix // [rows, q+k+v]
+	dQKV    kernel.Matrix // [rows, q+k+v], or as a convolution needs it
 	dHidden kernel.Matrix // [rows, I]
 	dNorm   kernel.Matrix // [rows, H] before a norm of what a part of a layer gives; empty unless the model has one
 }
@@ -52,6 +52,7 @@ func (b *backbone) takeWorkspace(rows int, train bool) (*workspace, error) {
 	w := &workspace{arena: b.newArena(), rows: rows, train: train}
 	c := b.cfg
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
+	inputs, mixed := b.widest()
 	t := kernel.Taker{Arena: w.arena}
 	matrix := func(cols int) kernel.Matrix { return t.Matrix(rows, cols) }
 	layers := 1
@@ -65,18 +66,24 @@ func (b *backbone) takeWorkspace(rows int, train bool) (*workspace, error) {
 			w.layers = append(w.layers, shared)
 			continue
 		}
-		a := activations{
-			in: matrix(c.HiddenSize), qkv: matrix(q + 2*kv), attention: matrix(q), lse: matrix(c.NumHeads),
-			mid: matrix(c.HiddenSize), rstd: t.Float32(rows), midRstd: t.Float32(rows),
+		// Layer 0 has room for whatever a layer needs: all layers use its memory while the engine only
+		// scores, and recomputed layers use it while it trains.
+		attends := i == 0 || !c.Convolves(i)
+		a := activations{in: matrix(c.HiddenSize), mid: matrix(c.HiddenSize), rstd: t.Float32(rows), midRstd: t.Float32(rows)}
+		if i == 0 {
+			a.qkv, a.attention = matrix(inputs), matrix(mixed)
+		} else {
+			a.qkv, a.attention = matrix(b.inputs(i)), matrix(b.mixed(i))
+		}
+		if attends {
+			a.lse = matrix(c.NumHeads)
 		}
 		if c.PostNorms {
 			a.output, a.down, a.outRstd, a.downRstd = matrix(c.HiddenSize), matrix(c.HiddenSize), t.Float32(rows), t.Float32(rows)
 		}
-		if c.QKNorm {
+		if c.QKNorm && attends {
 			a.raw, a.headRstd = matrix(q+kv), t.Float32(rows*(c.NumHeads+c.NumKVHeads))
 		}
-		// Layer 0 has room for an MLP and for experts: all layers use its memory while the engine
-		// only scores, and recomputed layers use it while it trains.
 		if i == 0 || !c.Sparse(i) {
 			a.gateUp = matrix(2 * c.DenseSize())
 		}
@@ -90,8 +97,8 @@ func (b *backbone) takeWorkspace(rows int, train bool) (*workspace, error) {
 		w.experts = takeMixtureSpace(c, rows, train, &t)
 	}
 	if train {
-		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
-		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.DenseSize())
+		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, mixed))
+		w.dQKV, w.dHidden = matrix(inputs), matrix(c.DenseSize())
 		if c.PostNorms {
 			w.dNorm = matrix(c.HiddenSize)
 		}

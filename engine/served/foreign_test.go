@@ -12,7 +12,7 @@ import (
 
 // Versions of a model that the embedded engine does not compute are compared by the tensors of its files.
 func TestVersionsOfAForeignModelHaveItsTensors(t *testing.T) {
-	const config = `{"model_type":"lfm2","hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":1,` +
+	const config = `{"model_type":"lfm3","hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":1,` +
 		`"intermediate_size":8,"vocab_size":6,"max_position_embeddings":16}`
 	write := func(conv ...int) string {
 		dir := t.TempDir()

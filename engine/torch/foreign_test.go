@@ -25,7 +25,7 @@ AutoModelForCausalLM.from_config(config).save_pretrained(sys.argv[2])
 // A family that the embedded engine does not compute is opened, trained, adapted, saved and planned by the names of its own tensors.
 func TestFamiliesThatOnlyTheWorkerComputes(t *testing.T) {
 	python, p := trinitytest.TorchPython(t), onRanks(t, 1)
-	for _, family := range []string{"lfm2"} {
+	for _, family := range []string{"lfm3"} {
 		dir := filepath.Join(t.TempDir(), family)
 		if out, err := exec.CommandContext(t.Context(), python, "-c", tinyModel, family, dir).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", family, err, out)

@@ -3,7 +3,7 @@
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, LlamaConfig, Ministral3Config, MistralConfig, Olmo3Config, Phi3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, Lfm2Config, LlamaConfig, Ministral3Config, MistralConfig, Olmo3Config, Phi3Config
 from transformers import Qwen2Config, Qwen3Config, Qwen3MoeConfig, SmolLM3Config
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
@@ -38,10 +38,12 @@ models = {
     "granitemoehybrid": GraniteMoeHybridConfig(**{**base, "intermediate_size": 24}, shared_intermediate_size=40, num_local_experts=0, mamba_n_heads=4,
                                                layer_types=["full_attention"] * 2, embedding_multiplier=0.5, attention_multiplier=0.3,
                                                residual_multiplier=1.5, logits_scaling=0.7),
+    "lfm2": Lfm2Config(**{**base, "intermediate_size": 64, "num_hidden_layers": 3}, block_multiple_of=8, conv_L_cache=3,
+                       layer_types=["conv", "conv", "full_attention"], **rope(rope_type="default")),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
-adapted = ["qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite"]  # models that are recorded with an adapter, too
-stepped = ["smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"]  # models whose optimizer steps are recorded, too
+adapted = ["qwen2", "smollm3", "gemma3_text", "olmo3", "phi3", "granite", "lfm2"]  # models that are recorded with an adapter, too
+stepped = ["smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid", "lfm2"]  # models whose optimizer steps are recorded, too
 offset = ["gemma3_text"]  # norms multiply by 1 + weight
 scalings = {
     "linear": dict(rope_type="linear", factor=4.0),
@@ -143,8 +145,9 @@ def add_lora(m, rank, alpha):
         p.requires_grad_(False)
     names = []
     for layer in m.model.layers:
-        for holder, order in ((layer.self_attn, ("q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj")),
-                              (layer.mlp, ("gate_proj", "up_proj", "gate_up_proj", "down_proj"))):
+        for part, order in (("self_attn", ("q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj", "out_proj")), ("conv", ("in_proj", "out_proj")),
+                              ("mlp", ("gate_proj", "up_proj", "gate_up_proj", "down_proj")), ("feed_forward", ("w1", "w3", "w2"))):
+            holder = getattr(layer, part, None)
             for n in order:
                 if hasattr(holder, n):
                     setattr(holder, n, LoRA(getattr(holder, n), rank, alpha, g))

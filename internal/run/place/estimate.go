@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/model"
 )
 
 // speedGauge is a plug-in that can tell how fast this machine computes for it.
@@ -71,6 +72,16 @@ func (m *Forecast) gauge() (gauge speedGauge, name string) {
 	return gauge, m.Config.Engines.Sample
 }
 
+// attending counts the layers with attention: the others read a few tokens, however many there are.
+func attending(c *model.Config) (layers int) {
+	for layer := range c.NumLayers {
+		if !c.Convolves(layer) {
+			layers++
+		}
+	}
+	return layers
+}
+
 // Time returns how long the steps of a stage take whose engine can tell how fast it is.
 func (m *Forecast) Time(of Tokens) (*config.TimeFacts, error) {
 	s, c := m.Config, m.Model
@@ -78,7 +89,7 @@ func (m *Forecast) Time(of Tokens) (*config.TimeFacts, error) {
 	b := &s.Batch
 	e := &estimate{
 		explores: s.Explores, trains: s.Trains, layers: float64(c.ActiveParameters()) - vocabulary, head: vocabulary,
-		keys: 4 * float64(c.NumHeads*c.HeadDim*c.NumLayers), cache: 8 * float64(c.NumKVHeads*c.HeadDim*c.NumLayers),
+		keys: 4 * float64(c.NumHeads*c.HeadDim*attending(c)), cache: 8 * float64(c.NumKVHeads*c.HeadDim*attending(c)),
 		trained: float64(of.Trained), group: float64(max(1, s.Method.GroupSize)), rollouts: float64(b.StepRollouts),
 		slots: float64(b.Sequences), rows: float64(b.Train * b.PerRow), epochs: float64(max(1, b.Epochs)),
 		updates: math.Ceil(float64(b.Train) / float64(max(1, b.Mini))), int8: s.Explorer.RolloutModel.Quantization == "int8",

@@ -118,6 +118,13 @@ func (d *digester) layers() {
 	heads, cos, sin := d.random(rows, 80), d.random(rows, 20), d.random(rows, 20)
 	RoPE(nil, heads, 40, cos, sin, []int32{2, 0, 1})
 	d.note(heads.Data)
+	conv := NewShortConv(make([]float32, rows*cols), d.random(cols, rows).Data, cols)
+	gates, dgates := d.random(rows, 3*cols), d.random(rows, 3*cols)
+	segments := []Segment{{Start: 0, Len: 1, Prefix: -1}, {Start: 1, Len: 1}, {Start: 2, Len: 1}}
+	conv.Forward(nil, y, x, gates, segments)
+	dweight := make([]float32, rows*cols)
+	conv.Backward(nil, dgates, dweight, y, gates, segments)
+	d.note(y.Data, dgates.Data, dweight)
 	targets, grads := []int32{0, 17, 52}, []float32{1, -0.5, 0.25}
 	logits, logprob := d.random(rows, cols), make([]float32, rows)
 	LogitStats(nil, logits, targets, stats[:rows], stats[rows:2*rows], logprob)

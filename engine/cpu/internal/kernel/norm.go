@@ -67,16 +67,18 @@ func RMSNormBackward(pool *Pool, dx, dy, x Matrix, weight, rstd, dweight []float
 	})
 }
 
+// columnBlock is the number of columns in one task of columnBlocks.
+const columnBlock = 128
+
 // columnBlocks calls run on ranges of columns. Each call sees all rows, so sums over rows keep
 // their order.
 func (p *Pool) columnBlocks(rows, cols int, run func(from, to int)) {
-	const width = 128
 	if rows*cols < 1<<14 {
 		run(0, cols)
 		return
 	}
-	p.Run((cols+width-1)/width, func(task int) {
-		run(task*width, min(cols, (task+1)*width))
+	p.Run((cols+columnBlock-1)/columnBlock, func(task int) {
+		run(task*columnBlock, min(cols, (task+1)*columnBlock))
 	})
 }
 

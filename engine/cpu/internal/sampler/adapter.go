@@ -52,8 +52,8 @@ func pack(cfg *model.Config, pool *kernel.Pool, lora *model.LoRA, tensor func(na
 		p.shapes[s.Name] = s.Shape
 	}
 	u := &updates{rank: lora.Rank, scale: float32(lora.Scale()), layers: make([]layerUpdates, cfg.NumLayers)}
-	from := cfg.Projections()
 	for i := range u.layers {
+		from := cfg.Projections(i)
 		l, prefix := &u.layers[i], fmt.Sprintf("model.layers.%d.", i)
 		for _, group := range []struct {
 			to   *update

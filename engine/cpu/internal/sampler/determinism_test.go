@@ -76,7 +76,7 @@ func same(a, b []trinity.Completion) bool {
 }
 
 // newer are the families of 2025 and 2026.
-var newer = []string{"smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid"}
+var newer = []string{"smollm3", "gemma3_text", "olmo3", "phi3", "ministral3", "granite", "granitemoehybrid", "lfm2"}
 
 func TestSameTokensAndBitsHoweverScheduled(t *testing.T) {
 	requests := twenty()
@@ -111,7 +111,7 @@ func TestSameTokensAndBitsHoweverScheduled(t *testing.T) {
 
 func TestSmallWeightsSampleTheSameHoweverScheduled(t *testing.T) {
 	requests := twenty()
-	for _, name := range []string{"llama", "qwen3_moe"} {
+	for _, name := range []string{"llama", "qwen3_moe", "lfm2"} {
 		m := tiny(t, name)
 		for _, storage := range []kernel.Storage{kernel.BF16, kernel.Int8} {
 			want := answers(t, start(t, m, Options{Storage: storage}), requests, rand.Perm(len(requests)), 1)

@@ -97,7 +97,7 @@ func TestDraftsChangeNoBit(t *testing.T) {
 		{"qwen3_moe", kernel.F32, false}, {"llama", kernel.Int8, true}, {"qwen3_moe", kernel.Int8, false}, {"smollm3", kernel.F32, false},
 		{"gemma3_text", kernel.F32, false}, {"olmo3", kernel.BF16, false},
 		{"phi3", kernel.F32, false}, {"ministral3", kernel.F32, false},
-		{"granite", kernel.F32, false}, {"granitemoehybrid", kernel.BF16, false},
+		{"granite", kernel.F32, false}, {"granitemoehybrid", kernel.BF16, false}, {"lfm2", kernel.F32, false}, {"lfm2", kernel.Int8, false},
 	} {
 		if testing.Short() && number > 2 {
 			break

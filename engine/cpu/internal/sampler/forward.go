@@ -11,7 +11,8 @@ type network struct {
 	pool    *kernel.Pool
 	shape   kernel.Attention
 	weights *weights
-	cache   []kernel.KVPages // by layer
+	cache   []kernel.KVPages // by layer; empty in a layer with a convolution
+	inputs  []kernel.Matrix  // by layer: [tokens, H] what convolutions read, by slot; see shortconv.go
 	reading kernel.Reading   // plan of the step's attention
 	act     activations
 
@@ -21,8 +22,8 @@ type network struct {
 // activations are the values of one step, for at most R rows and S sequences.
 type activations struct {
 	x, normed kernel.Matrix       // [R, H]
-	qkv       kernel.Matrix       // [R, (NumHeads+2·NumKVHeads)·HeadDim]
-	attended  kernel.Matrix       // [R, NumHeads·HeadDim]
+	qkv       kernel.Matrix       // [R, (NumHeads+2·NumKVHeads)·HeadDim], or as a convolution needs it
+	attended  kernel.Matrix       // [R, NumHeads·HeadDim], or as a convolution needs it
 	gateUp    kernel.Matrix       // [R, 2·DenseSize]
 	mixture   *mixtureActivations // nil for a model without experts
 	hidden    kernel.Matrix       // [R, H] inputs of the head
@@ -78,19 +79,25 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 	m := &network{cfg: cfg, pool: opts.Pool, weights: w}
 	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(cfg.AttentionScale)}
 	t := taker{Taker: kernel.Taker{Arena: arena}}
-	for range cfg.NumLayers {
-		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens), cached(opts.Storage))
-		if err != nil {
+	m.cache, m.inputs = make([]kernel.KVPages, cfg.NumLayers), make([]kernel.Matrix, cfg.NumLayers)
+	qkv, attended := 0, 0
+	for i := range cfg.NumLayers {
+		p := cfg.Projections(i)
+		qkv, attended = max(qkv, p.QKV.Out), max(attended, p.Output.In)
+		if cfg.Convolves(i) {
+			m.inputs[i] = t.Matrix(pagesFor(opts.MaxTokens)*pageTokens, cfg.HiddenSize)
+			continue
+		}
+		if m.cache[i], err = kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens), cached(opts.Storage)); err != nil {
 			return nil, err
 		}
-		m.cache = append(m.cache, kv)
 	}
 	rows := opts.decodedRows() + opts.PrefillChunk
 	m.act = activations{
 		x:        t.Matrix(rows, cfg.HiddenSize),
 		normed:   t.Matrix(rows, cfg.HiddenSize),
-		qkv:      t.Matrix(rows, (cfg.NumHeads+2*cfg.NumKVHeads)*cfg.HeadDim),
-		attended: t.Matrix(rows, cfg.NumHeads*cfg.HeadDim),
+		qkv:      t.Matrix(rows, qkv),
+		attended: t.Matrix(rows, attended),
 		gateUp:   t.Matrix(rows, 2*cfg.DenseSize()),
 		hidden:   t.Matrix(rows, cfg.HiddenSize),
 		logits:   t.Matrix(opts.decodedRows(), cfg.VocabSize),
@@ -131,17 +138,34 @@ func (m *network) forward(b *batch) {
 	kernel.RMSNorm(m.pool, hidden, hidden, m.weights.norm, float32(m.cfg.RMSNormEps), nil)
 }
 
-// attention adds the attention block's output to x [R, H].
+// attention adds the output of the attention block, or of the convolution in its place, to x [R, H].
 func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
-	cfg, w := m.cfg, &m.weights.layers[layer]
-	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
+	w := &m.weights.layers[layer]
 	normed := m.act.normed.RowRange(0, x.Rows)
 	in := m.norm(normed, x, w.attentionNorm)
 	m.mark("rest")
-	qkv := m.act.qkv.RowRange(0, x.Rows)
+	qkv := m.act.qkv.RowRange(0, x.Rows).ColRange(0, w.qkv.w.N)
 	m.linear(qkv, in, w.qkv)
 	m.adapt(b.adapted, qkv, in, func(u *updates) *update { return &u.layers[layer].qkv })
 	m.mark("qkv")
+	attended := m.act.attended.RowRange(0, x.Rows).ColRange(0, w.out.w.K)
+	if m.cfg.Convolves(layer) {
+		w.conv.Paged(m.pool, attended, qkv, m.inputs[layer], b.slots, b.sees)
+		m.mark("convolution")
+	} else {
+		m.attend(layer, b, attended, qkv)
+	}
+	out := normed // the normed inputs are no longer needed
+	m.linear(out, attended, w.out)
+	m.adapt(b.adapted, out, attended, func(u *updates) *update { return &u.layers[layer].out })
+	m.mark("out")
+	m.add(x, m.norm(out, out, w.outNorm))
+}
+
+// attend stores a layer's keys and values, and writes what its attention gives.
+func (m *network) attend(layer int, b *batch, attended, qkv kernel.Matrix) {
+	cfg, w := m.cfg, &m.weights.layers[layer]
+	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
 	if w.qNorm != nil {
 		m.normHeads(qkv.ColRange(0, q), w.qNorm)
 		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
@@ -158,14 +182,8 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	m.mark("rest")
 	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
 	m.mark("store")
-	attended := m.act.attended.RowRange(0, x.Rows)
 	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
 	m.mark("attention")
-	out := normed // the normed inputs are no longer needed
-	m.linear(out, attended, w.out)
-	m.adapt(b.adapted, out, attended, func(u *updates) *update { return &u.layers[layer].out })
-	m.mark("out")
-	m.add(x, m.norm(out, out, w.outNorm))
 }
 
 // add adds what a part of a layer gives to the residual stream x, with the model's factor.
@@ -254,6 +272,10 @@ func (m *network) head(b *batch, from, to int) kernel.Matrix {
 // copyPage copies the first tokens of a page to another, in all layers.
 func (m *network) copyPage(dst, src int32, tokens int) {
 	for layer := range m.cache {
+		if m.cfg.Convolves(layer) {
+			m.copyInputs(layer, dst, src, tokens)
+			continue
+		}
 		m.cache[layer].Copy(dst, src, tokens)
 	}
 }

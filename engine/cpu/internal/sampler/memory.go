@@ -35,6 +35,10 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 	if opts.InPlace {
 		stage, why, scratch = 0, "norms and tables; the sampler reads the engine's matrices", "attention, drawing"
 	}
+	cache := fmt.Sprintf("%d tokens, of %d sequences at most; taken as they are written", opts.MaxTokens, opts.MaxSequences)
+	if cfg.ShortConv != nil {
+		cache += "; with the inputs of convolutions"
+	}
 	drawing := cores * int64(cfg.VocabSize) * 20
 	attention := cores * 4 * int64(m.shape.BackwardScratch(opts.MaxModelLen))
 	if opts.Drafts != 0 {
@@ -43,7 +47,7 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 	}
 	return []engine.MemoryPart{
 		{Kind: "sampler's weights", Bytes: weights.Bytes(), Why: why},
-		{Kind: "KV cache", Bytes: whole.Bytes() - uncached.Bytes(), Why: fmt.Sprintf("%d tokens, of %d sequences at most; taken as they are written", opts.MaxTokens, opts.MaxSequences)},
+		{Kind: "KV cache", Bytes: whole.Bytes() - uncached.Bytes(), Why: cache},
 		{Kind: "sampler's activations", Bytes: uncached.Bytes() - weights.Bytes(), Why: fmt.Sprintf("a step of %d rows, and logits", opts.decodedRows()+opts.PrefillChunk)},
 		{Kind: "sampler's scratch", Bytes: 4*int64(stage) + drawing + attention, Why: scratch},
 	}, nil
@@ -51,6 +55,9 @@ func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 
 // largestStage returns the size of the largest matrix that the loader stages before packing.
 func largestStage(cfg *model.Config) int {
-	qkv := (cfg.NumHeads + 2*cfg.NumKVHeads) * cfg.HeadDim
-	return cfg.HiddenSize * max(qkv, 2*cfg.WidestMLP())
+	widest := 2 * cfg.WidestMLP()
+	for layer := range cfg.NumLayers {
+		widest = max(widest, cfg.Projections(layer).QKV.Out)
+	}
+	return cfg.HiddenSize * widest
 }

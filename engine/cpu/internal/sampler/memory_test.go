@@ -2,10 +2,12 @@ package sampler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
 // Keys and values take half the bytes beside rounded weights, and twice as many tokens fit where the default bounds them.
@@ -40,8 +42,9 @@ func TestRoundedCacheTakesHalf(t *testing.T) {
 func TestPlanIsWhatIsTaken(t *testing.T) {
 	for i, opts := range []Options{
 		{}, {MaxSequences: 3, MaxModelLen: 40}, {Storage: kernel.BF16, MaxTokens: 640, PrefillChunk: 16}, {InPlace: true}, {InPlace: true}, {},
+		{Storage: kernel.Int8}, {InPlace: true},
 	} {
-		name := []string{"llama", "gemma3_text"}[i/4]
+		name := []string{"llama", "llama", "gemma3_text", "lfm2"}[i/2]
 		cfg := *tiny(t, name).Config
 		s, err := New(cfg, opts)
 		if err != nil {
@@ -70,6 +73,26 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 	}
 	if _, err := Plan(*tiny(t, "llama").Config, Options{MaxSequences: -1}); err == nil {
 		t.Error("options that cannot work were planned")
+	}
+}
+
+// Each token of the cache takes room for what convolutions read, whatever the storage of weights.
+func TestPlanCountsConvolutions(t *testing.T) {
+	cfg := *tiny(t, "lfm2").Config // two layers with convolutions, one with attention
+	alone := cfg
+	alone.ShortConv, alone.NumLayers = nil, 1
+	for _, storage := range []kernel.Storage{kernel.F32, kernel.BF16, kernel.Int8} {
+		cache := func(cfg model.Config) engine.MemoryPart {
+			parts, err := Plan(cfg, Options{MaxTokens: 4096, Storage: storage})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return parts[slices.IndexFunc(parts, func(p engine.MemoryPart) bool { return p.Kind == "KV cache" })]
+		}
+		whole, attention := cache(cfg), cache(alone)
+		if more := whole.Bytes - attention.Bytes; more != 4096*2*4*int64(cfg.HiddenSize) || !strings.Contains(whole.Why, "convolutions") {
+			t.Errorf("storage %d: %d bytes for convolutions: %s", storage, more, whole.Why)
+		}
 	}
 }
 

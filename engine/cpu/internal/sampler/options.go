@@ -24,8 +24,9 @@ type Options struct {
 	MaxSequences int // completions that decode at once; 32
 
 	// MaxTokens is the number of tokens that the K/V cache holds, in pages of 16; MaxSequences ×
-	// MaxModelLen, at most 65536, or 131072 in BF16 and Int8. Each takes 8·NumLayers·NumKVHeads·HeadDim
-	// bytes, or half of them in BF16 and Int8, once its page has been written.
+	// MaxModelLen, at most 65536, or 131072 in BF16 and Int8. Each takes 8·NumKVHeads·HeadDim bytes a
+	// layer, or half of them in BF16 and Int8, once its page has been written. In a layer with a
+	// convolution it takes 4·HiddenSize bytes.
 	MaxTokens    int
 	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions, at most the reach of its RoPE
 	PrefillChunk int // prompt tokens computed in one step, besides decoding; 512

@@ -169,7 +169,7 @@ func TestPreemptionChangesNothing(t *testing.T) {
 		requests[i].params.MaxTokens, requests[i].params.IgnoreEOS = 64-len(requests[i].prompt), true
 	}
 	order := rand.New(rand.NewPCG(3, 4)).Perm(len(requests))
-	for _, name := range []string{"llama", "mistral"} {
+	for _, name := range []string{"llama", "mistral", "lfm2"} {
 		m := tiny(t, name)
 		want := answers(t, start(t, m, Options{}), requests, order, 20)
 		for _, opts := range []Options{{MaxTokens: 80}, {MaxTokens: 200, PrefillChunk: 7}} {

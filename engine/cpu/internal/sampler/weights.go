@@ -32,8 +32,9 @@ type layerWeights struct {
 	outNorm, downNorm      []float32 // [H] of what the attention and the MLP give
 	qkv, gateUp            linear    // maps with the same input, as one: q, k and v; gate and up
 	out, down              linear
-	mixture                *mixtureWeights // replaces gateUp and down; nil in a layer without experts
-	qNorm, kNorm           []float32       // [HeadDim], or that of all heads
+	conv                   kernel.ShortConv // in place of attention; without taps in a layer with attention. qkv then gives B, C and x
+	mixture                *mixtureWeights  // replaces gateUp and down; nil in a layer without experts
+	qNorm, kNorm           []float32        // [HeadDim], or that of all heads
 }
 
 // linear is y = x·Wᵀ + bias.
@@ -58,13 +59,13 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 	default:
 		w.embedding = kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize)
 	}
-	attentionNorm, outNorm, mlpNorm, downNorm := cfg.LayerNorms()
+	norms := cfg.Norms()
 	for i := range w.layers {
-		l := &w.layers[i]
-		l.attentionNorm, l.outNorm = t.norm(attentionNorm, cfg.HiddenSize), t.norm(outNorm, cfg.HiddenSize)
-		l.mlpNorm, l.downNorm = t.norm(mlpNorm, cfg.HiddenSize), t.norm(downNorm, cfg.HiddenSize)
-		l.qkv = t.linear(q+2*kv, cfg.HiddenSize, cfg.AttentionBias)
-		l.out = t.linear(cfg.HiddenSize, q, cfg.AttentionOutputBias)
+		l, p := &w.layers[i], cfg.Projections(i)
+		l.attentionNorm, l.outNorm = t.norm(norms.BeforeAttention, cfg.HiddenSize), t.norm(norms.AfterAttention, cfg.HiddenSize)
+		l.mlpNorm, l.downNorm = t.norm(norms.BeforeMLP, cfg.HiddenSize), t.norm(norms.AfterMLP, cfg.HiddenSize)
+		l.qkv = t.linear(p.QKV.Out, cfg.HiddenSize, cfg.AttentionBias)
+		l.out = t.linear(cfg.HiddenSize, p.Output.In, cfg.AttentionOutputBias)
 		if cfg.Sparse(i) {
 			l.mixture = t.mixture(cfg)
 		} else {
@@ -72,6 +73,8 @@ func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights,
 			l.down = t.linear(cfg.HiddenSize, cfg.IntermediateSize, cfg.MLPBias)
 		}
 		switch {
+		case cfg.Convolves(i):
+			l.conv.Taps = t.Matrix(cfg.ShortConv.Taps, cfg.HiddenSize)
 		case cfg.WideQKNorm:
 			l.qNorm, l.kNorm = t.Float32(q), t.Float32(kv)
 		case cfg.QKNorm:
@@ -154,29 +157,31 @@ type Weights struct {
 type loader struct {
 	Weights
 	pool        *kernel.Pool
-	projections model.Projections
+	projections model.Projections // of the layer
 	inPlace     bool
-	offset      float32   // that norms add to their weights
-	norms       [4]string // of a layer
+	offset      float32 // that norms add to their weights
+	norms       model.Norms
 	stage       []float32 // the tensors that form one matrix, joined
 }
 
-const embeddingName = "model.embed_tokens"
+const (
+	embeddingName = "model.embed_tokens"
+	convName      = "conv.conv.weight" // of a layer
+)
 
 // load fills w. After an error, w is a mixture of two versions.
 func (w *weights) load(cfg *model.Config, opts *Options, from Weights) error {
-	l := loader{Weights: from, pool: opts.Pool, inPlace: opts.InPlace, offset: cfg.NormOffset}
-	l.norms[0], l.norms[1], l.norms[2], l.norms[3] = cfg.LayerNorms()
+	l := loader{Weights: from, pool: opts.Pool, inPlace: opts.InPlace, offset: cfg.NormOffset, norms: cfg.Norms()}
 	if err := l.embedding(w); err != nil {
 		return err
 	}
-	l.projections = cfg.Projections()
 	for i := range w.layers {
+		l.projections = cfg.Projections(i)
 		if err := l.layer(&w.layers[i], fmt.Sprintf("model.layers.%d.", i)); err != nil {
 			return err
 		}
 	}
-	if err := l.norm(w.norm, "model.norm"); err != nil {
+	if err := l.norm(w.norm, l.norms.Final); err != nil {
 		return err
 	}
 	if cfg.TieEmbeddings {
@@ -212,14 +217,15 @@ func (l *loader) packed(names ...string) *kernel.Packed {
 // layer fills the weights of one block.
 func (l *loader) layer(w *layerWeights, prefix string) error {
 	for _, step := range []func() error{
-		func() error { return l.norm(w.attentionNorm, prefix+l.norms[0]) },
+		func() error { return l.norm(w.attentionNorm, prefix+l.norms.BeforeAttention) },
 		func() error { return l.projection(w.qkv, prefix, l.projections.QKV) },
-		func() error { return l.norm(w.qNorm, prefix+"self_attn.q_norm") },
-		func() error { return l.norm(w.kNorm, prefix+"self_attn.k_norm") },
+		func() error { return l.norm(w.qNorm, prefix+l.norms.Q) },
+		func() error { return l.norm(w.kNorm, prefix+l.norms.K) },
+		func() error { return l.taps(&w.conv, prefix+convName) },
 		func() error { return l.projection(w.out, prefix, l.projections.Output) },
-		func() error { return l.norm(w.outNorm, prefix+l.norms[1]) },
-		func() error { return l.norm(w.mlpNorm, prefix+l.norms[2]) },
-		func() error { return l.norm(w.downNorm, prefix+l.norms[3]) },
+		func() error { return l.norm(w.outNorm, prefix+l.norms.AfterAttention) },
+		func() error { return l.norm(w.mlpNorm, prefix+l.norms.BeforeMLP) },
+		func() error { return l.norm(w.downNorm, prefix+l.norms.AfterMLP) },
 		func() error { return l.mlp(w, prefix) },
 	} {
 		if err := step(); err != nil {

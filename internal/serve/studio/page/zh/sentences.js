@@ -942,6 +942,7 @@ export const sentences = {
   "%d more of %d layers computed again": "再有 %d 层（共 %d 层）重新计算",
   "train steps take %d %% longer; the run does it if memory is short": "训练步变慢 %d %%；内存不足时运行会自动这样做",
   "%d tokens, of %d sequences at most; taken as they are written": "%d 个词元，至多 %d 个序列；随写入占用",
+  "with the inputs of convolutions": "含卷积的输入",
   "a step of %d rows, and logits": "一步 %d 行，以及 logits",
   "sampler's activations": "采样器的激活",
   "sampler's scratch": "采样器的临时空间",
