@@ -150,6 +150,14 @@ type Prompt struct {
 	// tokens of another origin.
 	Messages []Message
 	Tools    json.RawMessage
+	// Images have their places in Tokens, sorted. A sampler that computes text alone returns an error if there are any.
+	Images []PromptImage
+}
+
+// PromptImage is an image of a prompt, with its file.
+type PromptImage struct {
+	Image
+	PNG []byte
 }
 
 // Completion is a sampler's continuation of a prompt.

@@ -124,7 +124,7 @@ func (p *peers) why(w *workload, r *rival) string {
 	case p.models[r.gguf] == "" && r.gguf != "":
 		return fmt.Sprintf("it reads a GGUF file with matrices in %s, and --model is none", r.gguf)
 	case p.models[r.gguf] == "":
-		return "it reads a Hugging Face directory, which the Python of torch writes from a GGUF file"
+		return "it reads a Hugging Face directory: name pytorch among --peers once, whose Python writes it from the GGUF file"
 	}
 	return ""
 }

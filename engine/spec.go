@@ -48,9 +48,19 @@ type TrainerSpec struct {
 	// directory.
 	Dir string
 
+	// Vision says how a model sees the images of experiences.
+	Vision VisionSpec
+
 	// Teachers are the model directories or GGUF files of the teachers that the engine will compare
 	// distributions with. It plans memory for them.
 	Teachers []string
+}
+
+// VisionSpec says how a model sees images.
+type VisionSpec struct {
+	// File returns the canonical image with a digest, a PNG file; nil if a run has no images.
+	File  func(digest string) ([]byte, error)
+	Train bool // the vision tower too; otherwise it is frozen
 }
 
 // ScoreTokens returns the log-probability of each token after the first, in nats at temperature 1.
