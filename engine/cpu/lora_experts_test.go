@@ -265,6 +265,33 @@ func TestExpertAdapterResumes(t *testing.T) {
 	}
 }
 
+// A tenant with an adapter of experts takes more scratch than one of attention, and computes beside it as alone.
+func TestTenantWithAnExpertAdapter(t *testing.T) {
+	alone := open(t, expertAdapter("gate_up")) // each token has three experts
+	_, want := alone.gradientOf(t, weighted{}, whole(sequences(t, true)))
+	b, err := openShared(tiny("qwen3_moe_sums"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lora := range []*engine.LoRASpec{{LoraRank: 1, LoraAlpha: 1}, expertAdapter("gate_up").LoRA} {
+		trainer, err := b.Tenant(t.Context(), lora, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := trainer.(*Engine)
+		_, got := e.gradientOf(t, weighted{}, whole(sequences(t, true)))
+		if lora.Path != "" && !slices.Equal(got, want) {
+			t.Errorf("the gradient is %.2g relative off", difference(got, want))
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefusedTargetParameters(t *testing.T) {
 	for name, c := range map[string]struct{ target, want string }{
 		"qwen2": {"mlp.experts.down_proj", "target_parameters names tensors of experts, and a qwen2 model has no experts: leave it out"},
