@@ -32,6 +32,7 @@ type family struct {
 	foreign           bool                                // the embedded engine does not compute it
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the names of classes with another head; "" means that of class
+	headless          []Head                              // heads for which transformers has no class of the family
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
 	gguf              ggufForm

@@ -55,8 +55,8 @@ func TestGemmaConfig(t *testing.T) {
 		}
 	}
 	for _, bad := range []struct{ was, is, want string }{
-		{`"rope_local_base_freq":10000.0`, `"rope_local_base_freq":-1`, "the rope_theta of sliding layers is -1"},
-		{`"query_pre_attn_scalar":256`, `"query_pre_attn_scalar":0`, "query_pre_attn_scalar is 0; expected a positive number"},
+		{`"rope_local_base_freq":10000.0`, `"rope_local_base_freq":-1`, "rope_local_base_freq is -1"},
+		{`"query_pre_attn_scalar":256`, `"query_pre_attn_scalar":0`, "query_pre_attn_scalar is 0; expected 1e-06"},
 		{`"rope_scaling":null`, `"rope_scaling":{"rope_type":"dynamic","factor":2}`, "rope_scaling dynamic is not computed beside layers"},
 		{`"num_key_value_heads":1,`, ``, "num_key_value_heads is missing"},
 	} {

@@ -1,7 +1,7 @@
 package model
 
 var _ = register("granite", family{
-	class: "GraniteForCausalLM", kvHeadsOptional: true, hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048,
+	class: "GraniteForCausalLM", headless: bothHeads, kvHeadsOptional: true, hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048,
 	read: readGranite, write: writeGranite,
 	gguf: ggufForm{interleaved: true, biases: true, squareHeads: true, factors: true},
 })
@@ -23,8 +23,8 @@ func (v *variation) factors() []factor {
 
 func readGranite(r *configReader) {
 	for _, f := range r.c.factors() {
-		if *f.value = r.number(f.key, 1); !(*f.value > 0) {
-			r.fail("%s is %v; expected a positive number", f.key, *f.value)
+		if *f.value = r.number(f.key, 1); !(*f.value >= smallestFactor && *f.value <= largestFactor) {
+			r.fail("%s is %v; expected %g to %g", f.key, *f.value, smallestFactor, largestFactor)
 		}
 	}
 }

@@ -172,7 +172,7 @@ func addFactsOfConfig(s *Stage, f *config.Facts) error {
 
 // modelFacts counts the parameters of the model, and those that the run trains.
 func modelFacts(m *model.Config, loras []config.Lora) (config.ModelFacts, error) {
-	f := config.ModelFacts{Known: true, Parameters: m.Parameters(), Trained: m.Parameters()}
+	f := config.ModelFacts{Known: true, Parameters: m.Parameters(), Trained: m.Parameters(), Notes: m.Notes()}
 	if m.Mixture != nil {
 		f.Active = m.ActiveParameters()
 	}
