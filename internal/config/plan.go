@@ -260,7 +260,7 @@ func (c *planner) serverWords() []string {
 	if c.run.Explores || c.run.Records() {
 		asks = "token ids, and log-probabilities as sampled, which training reads"
 	}
-	if c.run.Together || c.run.Explores && c.run.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
+	if c.run.ServersFollow() {
 		asks += "; each version of the weights, from a directory that they see under the same path"
 	}
 	return []string{
