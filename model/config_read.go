@@ -224,7 +224,7 @@ func (r *configReader) window() {
 		layers = slidingLayers(c.NumLayers, pattern)
 	}
 	if r.layerTypes != nil && !r.slidingEverywhere {
-		layers = r.layersOf("sliding_attention")
+		layers = r.layersOf(r.layerTypes, "sliding_attention")
 	}
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers
@@ -265,12 +265,12 @@ func (r *configReader) readLayerTypes() {
 // olderLayerTypes is the name of layer_types in older files of some families.
 const olderLayerTypes = "layers_block_type"
 
-// layersOf returns which layers are of a type. Others must be full_attention.
-func (r *configReader) layersOf(kind string) []bool {
-	layers := make([]bool, len(r.layerTypes))
-	for i, t := range r.layerTypes {
+// layersOf returns which of the layers with these types are of a kind. Others must be full_attention.
+func (o *object) layersOf(types []string, kind string) []bool {
+	layers := make([]bool, len(types))
+	for i, t := range types {
 		if layers[i] = t == kind; !layers[i] && t != "full_attention" {
-			r.fail("layer_types[%d] is %q; expected full_attention or %s", i, t, kind)
+			o.fail("layer_types[%d] is %q; expected full_attention or %s", i, t, kind)
 			return nil
 		}
 	}

@@ -26,7 +26,7 @@ func (r *configReader) rope() {
 	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
 	r.rotary(&r.object)
 	if r.localRopeTheta != 0 {
-		c.LocalRopeTheta = r.localBase(&r.object, "rope_local_base_freq")
+		c.LocalRopeTheta = r.base("rope_local_base_freq", r.localRopeTheta)
 	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
@@ -43,7 +43,7 @@ func (r *configReader) rope() {
 		}
 		o := &object{raw: raw, path: key + ": "}
 		if local := r.byLayerType(o); local != nil {
-			c.LocalRopeTheta = r.localBase(local, "rope_theta")
+			c.LocalRopeTheta = local.base("rope_theta", r.localRopeTheta)
 			if kind := local.text("rope_type", "default"); kind != "default" {
 				r.lacks("%srope_type %q", local.path, kind)
 			}
@@ -59,12 +59,12 @@ func (r *configReader) rope() {
 	}
 }
 
-// localBase reads RoPE's base in layers with a window.
-func (r *configReader) localBase(o *object, key string) float64 {
-	base := o.number(key, r.localRopeTheta)
+// base reads a base of RoPE.
+func (o *object) base(key string, missing float64) float64 {
+	base := o.number(key, missing)
 	if !(base > 1 && base < 1e30) {
 		o.fail("%s is %v; expected a number above 1", key, base)
-		return r.localRopeTheta
+		return missing
 	}
 	return base
 }

@@ -1,7 +1,7 @@
 package model
 
 var _ = register("granite", family{
-	class: "GraniteForCausalLM", headless: bothHeads, kvHeadsOptional: true, hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048,
+	class: "GraniteForCausalLM", classes: classes{lacks: bothHeads}, kvHeadsOptional: true, hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048,
 	read: readGranite, write: writeGranite,
 	gguf: ggufForm{interleaved: true, biases: true, squareHeads: true, factors: true},
 })

@@ -1,7 +1,7 @@
 package model
 
 var _ = register("qwen3_5_text", family{
-	class: "Qwen3_5ForCausalLM", classifier: "Qwen3_5Text", headless: []Head{TokenClassification}, kvHeadsOptional: true,
+	class: "Qwen3_5ForCausalLM", classes: classes{"Qwen3_5Text", []Head{TokenClassification}}, kvHeadsOptional: true,
 	maxPositions: 32768, foreign: true,
 })
 

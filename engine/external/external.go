@@ -35,7 +35,9 @@ func (*plugin) OpenSampler(_ context.Context, spec engine.SamplerSpec) (trinity.
 	if _, err := client.Address("chat/completions"); err != nil {
 		return nil, fmt.Errorf("model.external_model.base_url: %w", err)
 	}
-	return &sampler{asker: openai.Asker{Client: client, Name: e.Model, KeyEnv: e.KeyEnv, MaxRequests: e.MaxRequests, MaxTokens: e.MaxTokens}}, nil
+	return &sampler{asker: openai.Asker{
+		Client: client, Name: e.Model, KeyEnv: e.KeyEnv, MaxRequests: e.MaxRequests, MaxTokens: e.MaxTokens,
+	}}, nil
 }
 
 // PlanMemory implements engine.SamplerOpener: the weights are elsewhere.

@@ -16,7 +16,7 @@ func TestRefusedExternalModels(t *testing.T) {
 		{[]string{at("ftp://h/v1")}, `model.external_model.base_url: "ftp://h/v1" is not the address of a server`},
 		{[]string{at("h/v1")}, `model.external_model.base_url: "h/v1" is not the address of a server`},
 		{[]string{at("http://h/v1"), "explorer.rollout_model.engine_type=vllm"},
-			"explorer.rollout_model.engine_type: is vllm, and the model behind an API, which is enabled (model.external_model), would answer"},
+			"engine_type: is vllm, and the model behind an API, which is enabled (model.external_model), would answer"},
 		{[]string{"explorer.rollout_model.external_model_config={enable: true, model_name: m}", "explorer.rollout_model.engine_type=vllm"},
 			"explorer.rollout_model.engine_type: is vllm"},
 		{[]string{at("http://h/v1"), "explorer.rollout_model.engine_type=auto"}, ""},
@@ -27,7 +27,8 @@ func TestRefusedExternalModels(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 		}
-		if c.want != "" && !strings.Contains(text, c.want) || c.want == "" && (strings.Contains(text, "answer") || strings.Contains(text, "address")) {
+		refused := strings.Contains(text, "answer") || strings.Contains(text, "address")
+		if refused != (c.want != "") || !strings.Contains(text, c.want) {
 			t.Errorf("%v: %s, want %q", c.overrides, text, c.want)
 		}
 	}

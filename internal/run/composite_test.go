@@ -2,9 +2,12 @@ package run_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/model"
 )
@@ -25,10 +28,21 @@ func TestARunTrainsTheTextPart(t *testing.T) {
 	if err != nil || !strings.Contains(plan.String(), "the model is the text part (llama) of a mistral3") {
 		t.Errorf("%v\n%s", err, plan)
 	}
-	_, err = settle.Facts(p.load(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=[http://127.0.0.1:1]").Settled()[0])
+	served := p.load(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=[http://127.0.0.1:1]")
+	_, err = settle.Facts(served.Settled()[0])
 	oneLine(t, err, "model.model_path: ", "is a mistral3 of text and images", "trinity convert ")
-	if _, err := p.run(t, noEvaluation, "buffer.total_steps=1"); err != nil {
+	var said []string
+	var mu sync.Mutex
+	cfg = p.load(t, noEvaluation, "buffer.total_steps=1")
+	if _, err := run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, line)
+	}}); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(said, func(line string) bool { return strings.Contains(line, "the text part (llama) of a mistral3") }) {
+		t.Errorf("the run says %q", said)
 	}
 	saved, err := filepath.Glob(filepath.Join(p.job(), "global_step_1", "actor", "*", "config.json"))
 	if err != nil || len(saved) != 1 {

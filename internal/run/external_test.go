@@ -106,7 +106,7 @@ func TestWordsOfAnAPIBecomeExperiences(t *testing.T) {
 		"model.external_model.model_name=":                            "the model has no name at its server",
 		"explorer.rollout_model.engine_type=tgi":                      "it takes text alone, no new weights, and its repository is archived",
 		"explorer.rollout_model.top_k=3":                              "what the API does not take",
-		"buffer.explorer_input.taskset.rollout_args={top_k: 5}":       "taskset.rollout_args.top_k: not built into this version: what the API does not take",
+		"buffer.explorer_input.taskset.rollout_args={top_k: 5}":       "rollout_args.top_k: not built into this version: what the API",
 		"buffer.explorer_input.taskset.format.reply_prefix=x":         "which the API cannot continue",
 	} {
 		cfg, err := config.Load(p.config, config.Options{Overrides: append(slices.Clone(explore), change)})
@@ -132,7 +132,10 @@ func TestBenchEndsWhereTheAPIIsBarred(t *testing.T) {
 		p := newProject(t, tiny, rl)
 		api, _ := behindAPI(t)
 		var asked atomic.Int32
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); w.WriteHeader(status) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(status)
+		}))
 		t.Cleanup(server.Close)
 		_, err := p.run(t, append(api, "mode=bench", "explorer.eval_on_startup=true", "explorer.max_retry_times=2",
 			"model.external_model.base_url="+server.URL)...)

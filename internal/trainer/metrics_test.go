@@ -10,7 +10,8 @@ import (
 func TestMetricsOfPartsAreApart(t *testing.T) {
 	of := func(part string, reward float64, tokens int) *trinity.Experience {
 		return &trinity.Experience{
-			Tokens: make([]int32, 1+tokens), PromptLen: 1, Reward: trinity.Reward{Value: reward, Valid: true}, Origin: trinity.Origin{Part: part},
+			Tokens: make([]int32, 1+tokens), PromptLen: 1, Reward: trinity.Reward{Value: reward, Valid: true},
+			Origin: trinity.Origin{Part: part},
 		}
 	}
 	m := batchMetrics([]*trinity.Experience{of("judge", 0.5, 10), of("", 1, 2), of("judge", 0.7, 30), of("", 0, 4)})
