@@ -105,8 +105,8 @@ func textTensors(all map[string]safetensors.Tensor, alone bool) map[string]safet
 // Notes returns what the files say and this program leaves out, in lines for people.
 func (c *Config) Notes() (lines []string) {
 	if c.PartOf != "" {
-		lines = append(lines, fmt.Sprintf("the model is the text part (%s) of a %s: the tensors that read images are left out", c.Architecture,
-			c.PartOf))
+		const part = "the model is the text part (%s) of a %s: the tensors that read images are left out"
+		lines = append(lines, fmt.Sprintf(part, c.Architecture, c.PartOf))
 	}
 	o := object{raw: c.Raw}
 	for _, key := range dropouts {

@@ -140,7 +140,7 @@ print(json.dumps({"ForSequenceClassification": list(m.MODEL_FOR_SEQUENCE_CLASSIF
 	for _, f := range Families() {
 		c := &Config{Architecture: f.Name}
 		for _, h := range bothHeads {
-			if _, err := c.WithHead(h); (err != nil) != (families[f.Name].lacksHead(h)) {
+			if _, err := c.WithHead(h); (err != nil) != families[f.Name].classes.lack(h) {
 				t.Errorf("%s with %v: %v", f.Name, h, err)
 			}
 		}
@@ -163,8 +163,8 @@ print(json.dumps({"ForSequenceClassification": list(m.MODEL_FOR_SEQUENCE_CLASSIF
 			for _, class := range classes[h.String()] {
 				has = has || class == f.className(h)
 			}
-			if has == f.lacksHead(h) {
-				t.Errorf("transformers has %s: %t, but %s lacks it: %t", f.className(h), has, name, f.lacksHead(h))
+			if has == f.classes.lack(h) {
+				t.Errorf("transformers has %s: %t, but %s lacks it: %t", f.className(h), has, name, f.classes.lack(h))
 			}
 		}
 	}

@@ -224,7 +224,9 @@ func (r *configReader) window() {
 		layers = slidingLayers(c.NumLayers, pattern)
 	}
 	if r.layerTypes != nil && !r.slidingEverywhere {
-		layers = r.layersOf(r.layerTypes, "sliding_attention")
+		var err error
+		layers, err = layersOf(r.layerTypes, "sliding_attention")
+		r.errs = append(r.errs, err)
 	}
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers
@@ -265,16 +267,15 @@ func (r *configReader) readLayerTypes() {
 // olderLayerTypes is the name of layer_types in older files of some families.
 const olderLayerTypes = "layers_block_type"
 
-// layersOf returns which of the layers with these types are of a kind. Others must be full_attention.
-func (o *object) layersOf(types []string, kind string) []bool {
+// layersOf returns which of the layers with these types are of a kind. It is an error if another is not full_attention.
+func layersOf(types []string, kind string) ([]bool, error) {
 	layers := make([]bool, len(types))
 	for i, t := range types {
 		if layers[i] = t == kind; !layers[i] && t != "full_attention" {
-			o.fail("layer_types[%d] is %q; expected full_attention or %s", i, t, kind)
-			return nil
+			return nil, fmt.Errorf("layer_types[%d] is %q; expected full_attention or %s", i, t, kind)
 		}
 	}
-	return layers
+	return layers, nil
 }
 
 // dropouts are the keys of dropout in training. Config.Notes tells that no engine has it.

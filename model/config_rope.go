@@ -115,24 +115,25 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		s.OriginalMaxPositions = o.integer("original_max_position_embeddings", r.c.MaxPositions)
 		s.Factor = o.number("factor", float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1)))
 		s.BetaFast, s.BetaSlow = o.number("beta_fast", 32), o.number("beta_slow", 1)
-		s.AttentionFactor = o.attentionFactor()
+		s.AttentionFactor = o.factor("attention_factor", 0) // 0 means that it is derived
 		s.MScale, s.MScaleAllDim = o.number("mscale", 0), o.number("mscale_all_dim", 0)
 		s.KeepFraction = !o.flag("truncate", true)
 		s.QueryBeta = o.number("llama_4_scaling_beta", 0)
 	case "longrope":
 		s.OriginalMaxPositions = r.integer("original_max_position_embeddings", o.integer("original_max_position_embeddings", 0))
 		s.Factor = o.number("factor", max(1, float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1))))
-		s.AttentionFactor = o.attentionFactor()
+		s.AttentionFactor = o.factor("attention_factor", 0) // 0 means that it is derived
 		s.ShortFactors, s.LongFactors = o.numbers("short_factor"), o.numbers("long_factor")
 	}
 	return s
 }
 
-// attentionFactor reads the factor on cos and sin; 0 means that it is derived.
-func (o *object) attentionFactor() float64 {
-	factor := o.number("attention_factor", 0)
-	if o.raw["attention_factor"] != nil && !(factor >= smallestFactor && factor <= largestFactor) {
-		o.fail("attention_factor is %v; expected %g to %g", factor, smallestFactor, largestFactor)
+// factor reads a factor, whose product with a number of float32 neither vanishes nor overflows.
+func (o *object) factor(key string, missing float64) float64 {
+	factor := o.number(key, missing)
+	if o.raw[key] != nil && !(factor >= smallestFactor && factor <= largestFactor) {
+		o.fail("%s is %v; expected %g to %g", key, factor, smallestFactor, largestFactor)
+		return missing
 	}
 	return factor
 }

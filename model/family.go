@@ -39,8 +39,8 @@ type family struct {
 
 // classes says which classes with a head of labels transformers has of a family.
 type classes struct {
-	prefix string // of their names; "" means that of the language model's class
-	lacks  []Head // heads without a class
+	prefix  string // of their names; "" means that of the language model's class
+	without []Head // heads without a class
 }
 
 // hasWindow reports whether models of the family may have a sliding window.

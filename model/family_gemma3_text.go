@@ -22,12 +22,7 @@ const gemmaLocalTheta = 10000
 func readGemma(r *configReader) {
 	c := r.c
 	c.EmbeddingScale = math.Sqrt(float64(c.HiddenSize))
-	scalar := r.number("query_pre_attn_scalar", 256)
-	if !(scalar >= smallestFactor && scalar <= largestFactor) {
-		r.fail("query_pre_attn_scalar is %v; expected %g to %g", scalar, smallestFactor, largestFactor)
-		return
-	}
-	c.AttentionScale = 1 / math.Sqrt(scalar)
+	c.AttentionScale = 1 / math.Sqrt(r.factor("query_pre_attn_scalar", 256))
 	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
 		if r.raw[key] != nil {
 			r.lacks("%s %v", key, r.raw[key])

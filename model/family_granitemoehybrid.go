@@ -4,7 +4,8 @@ import "slices"
 
 // The embedded engine computes the models of Granite 4 whose layers are all attention, without experts.
 var _ = register("granitemoehybrid", family{
-	class: "GraniteMoeHybridForCausalLM", classes: classes{lacks: bothHeads}, kvHeadsOptional: true, hasAttentionBias: true, maxPositions: 2048,
+	class: "GraniteMoeHybridForCausalLM", classes: classes{without: bothHeads},
+	kvHeadsOptional: true, hasAttentionBias: true, maxPositions: 2048,
 	projections: projectionNames{
 		qkv: usualProjections.qkv, output: usualProjections.output,
 		gateUp: []string{"shared_mlp.input_linear"}, down: []string{"shared_mlp.output_linear"},

@@ -4,7 +4,7 @@ import "slices"
 
 // LFM2: most layers have a gated short convolution in place of attention.
 var _ = register("lfm2", family{
-	class: "Lfm2ForCausalLM", classes: classes{lacks: bothHeads}, kvHeadsOptional: true, tied: true, maxPositions: 128000, ropeTheta: 1e6,
+	class: "Lfm2ForCausalLM", classes: classes{without: bothHeads}, kvHeadsOptional: true, tied: true, maxPositions: 128000, ropeTheta: 1e6,
 	variation: variation{QKNorm: true},
 	projections: projectionNames{
 		qkv: usualProjections.qkv, output: []string{"self_attn.out_proj"},
@@ -57,7 +57,9 @@ func (r *configReader) convLayers() []bool {
 		return nil
 	}
 	if r.layerTypes != nil {
-		return r.layersOf(r.layerTypes, "conv")
+		layers, err := layersOf(r.layerTypes, "conv")
+		r.errs = append(r.errs, err)
+		return layers
 	}
 	layers := make([]bool, n)
 	if attention := r.layerNumbers("full_attn_idxs"); attention != nil {

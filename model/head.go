@@ -29,8 +29,8 @@ var headClasses = [...]string{CausalLM: "ForCausalLM", SequenceClassification: "
 
 func (h Head) String() string { return headClasses[h] }
 
-// lacksHead reports whether transformers has no class of the family with a head.
-func (f *family) lacksHead(h Head) bool { return slices.Contains(f.classes.lacks, h) }
+// lack reports whether transformers has no class of the family with a head.
+func (c classes) lack(h Head) bool { return slices.Contains(c.without, h) }
 
 // bothHeads are the heads of a critic and of a reward model.
 var bothHeads = []Head{SequenceClassification, TokenClassification}
@@ -56,7 +56,7 @@ func (r *configReader) head() {
 	var known []string
 	at := -1
 	for h := range headClasses {
-		if name := r.className(Head(h)); !r.lacksHead(Head(h)) {
+		if name := r.className(Head(h)); !r.classes.lack(Head(h)) {
 			known = append(known, name)
 			if classes[0] == name {
 				at = h
@@ -131,7 +131,7 @@ func (c *Config) headJSON(raw map[string]any) {
 func (c *Config) WithHead(h Head) (*Config, error) {
 	name := families[c.Architecture].className(c.Head)
 	switch {
-	case c.Head == CausalLM && families[c.Architecture].lacksHead(h):
+	case c.Head == CausalLM && families[c.Architecture].classes.lack(h):
 		kinds := map[Head]string{TokenClassification: "critic", SequenceClassification: "reward model"}
 		return nil, fmt.Errorf("transformers has no class of %s models with the head of a %s, so that nothing would open what the run "+
 			"saves: name a model of another family", c.Architecture, kinds[h])

@@ -13,8 +13,7 @@ func init() {
 			"`max_ratio` times the number of the other side. A rollout is right if its `metric_key` in its last "+
 			"step is more than `correct_threshold`; the reward decides if the rollout lacks that number. The "+
 			"filter passes on groups that are all right or all wrong (dapo_dynamic_sampling drops them), and "+
-			"judgements of replies. Metrics: "+
-			"filtered_count (experiences), balanced_group_count (groups that lost any), metric_missing_count "+
+			"judgements of replies. Metrics: filtered_count (experiences), balanced_group_count (groups that lost any), metric_missing_count "+
 			"(rollouts for which the reward decided).",
 		func() trinity.Operator { return &balanceFilter{MetricKey: accuracy, MaxRatio: 1} })
 }

@@ -12,8 +12,8 @@ func init() {
 		"Drops groups that are all right or all wrong, because their group-relative advantages are zero "+
 			"(DAPO, Yu et al. 2025, §3.2). A rollout is right if its `metric_key` is more than "+
 			"`correct_threshold`; the reward decides if the rollout lacks that number. Experiences without a "+
-			"valid reward do not count, and judgements of replies are kept. The operator does not sample replacements: the step has fewer "+
-			"groups. Metrics, in experiences: filtered_count, dropped_all_correct, dropped_all_wrong, "+
+			"valid reward do not count, and judgements of replies are kept. The operator does not sample "+
+			"replacements: the step has fewer groups. Metrics, in experiences: filtered_count, dropped_all_correct, dropped_all_wrong, "+
 			"metric_missing_count (the reward decided).",
 		func() trinity.Operator { return &dynamicSampling{MetricKey: accuracy} })
 }

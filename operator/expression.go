@@ -63,7 +63,8 @@ func fieldsOf(e *trinity.Experience, g groupFields) fields {
 	f := fields{
 		Reward: math.NaN(), Valid: scored(e), Parts: untyped(e.Reward.Parts), Metrics: untyped(e.Metrics), Info: e.Info,
 		Prompt: e.Prompt, Response: e.Response, PromptTokens: e.PromptLen, ResponseTokens: e.ResponseLen(), TrainedTokens: e.TrainedTokens(),
-		Truncated: string(e.Truncated), Task: e.ID.Task, Step: e.ID.Step, Run: e.ID.Run, Turn: e.ID.Turn, Part: e.Part, Version: e.Versions[0], Group: g,
+		Truncated: string(e.Truncated), Task: e.ID.Task, Step: e.ID.Step, Run: e.ID.Run, Turn: e.ID.Turn, Part: e.Part,
+		Version: e.Versions[0], Group: g,
 	}
 	if f.Valid {
 		f.Reward = e.Reward.Value

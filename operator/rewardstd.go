@@ -11,10 +11,9 @@ import (
 func init() {
 	registry.Operators.Register("reward_std_filter",
 		"Drops groups whose rewards have a population standard deviation of at most `threshold`, and groups "+
-			"with fewer than two valid rewards. "+
-			"Each part of a group, such as judgements of its replies, is compared and dropped apart. Metrics: filtered_count (experiences); "+
-			"origin_group_advantages/reward_mean and reward_std, each with mean, max and min over all groups "+
-			"before the filter.",
+			"with fewer than two valid rewards. Each part of a group, such as judgements of its replies, is compared "+
+			"and dropped apart. Metrics: filtered_count (experiences); origin_group_advantages/reward_mean and "+
+			"reward_std, each with mean, max and min over all groups before the filter.",
 		func() trinity.Operator { return &rewardStdFilter{} })
 }
 

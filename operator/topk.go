@@ -12,8 +12,8 @@ import (
 func init() {
 	registry.Operators.Register("top_k_filter",
 		"Keeps the `k` rollouts with the highest valid rewards; the earlier one wins a tie. A rollout with "+
-			"several steps has the reward of its last step, and stays or goes as a whole. Replies and judgements of them are compared apart. Metrics: "+
-			"filtered_count (experiences), top_k_reward_threshold (the lowest reward that stays, as a mean over "+
+			"several steps has the reward of its last step, and stays or goes as a whole. Replies and judgements of "+
+			"them are compared apart. Metrics: filtered_count (experiences), top_k_reward_threshold (the lowest reward that stays, as a mean over "+
 			"groups).",
 		func() trinity.Operator { return &topK{Scope: perGroup} })
 }
