@@ -98,7 +98,7 @@ func startVLLM(t *testing.T, python, dir string, text *renderer.Renderer) trinit
 func TestVLLMReadsImages(t *testing.T) {
 	python := trinitytest.Python(t, "TRINITY_VLLM_PYTHON", "vllm", "transformers", "PIL")
 	trinitytest.Long(t, "starts vLLM twice", "engine/served", "model/renderer", "model/vision", "examples")
-	for _, family := range []string{"qwen2_5_vl", "smolvlm"} {
+	for _, family := range []string{"qwen2_5_vl", "idefics3"} {
 		t.Run(family, func(t *testing.T) {
 			dir := t.TempDir()
 			vlm(t, python, nil, nil, "make", family, dir)

@@ -74,7 +74,8 @@ func collapse(tokens []int32, images []trinity.PromptImage, one int32) (short []
 		}
 	}
 	if n != len(images) {
-		return nil, fmt.Errorf("the prompt has %d images, and the token %d of an image (image_token_id of config.json) %d times", len(images), one, n)
+		return nil, fmt.Errorf("the prompt has %d images, and the token %d of an image (image_token_id of config.json) %d times",
+			len(images), one, n)
 	}
 	return short, nil
 }

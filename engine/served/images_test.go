@@ -56,7 +56,9 @@ var seeing = map[string]any{"vision_config": map[string]any{}, "image_token_id":
 
 // shown returns an image of n tokens at a place.
 func shown(at, n int) trinity.PromptImage {
-	return trinity.PromptImage{Image: trinity.Image{Digest: "sha256:" + strings.Repeat("0", 64), At: at, Len: n, Grid: [3]int{1, 1, n}}, PNG: []byte{byte(n)}}
+	x := trinity.PromptImage{PNG: []byte{byte(n)}}
+	x.Image = trinity.Image{Digest: "sha256:" + strings.Repeat("0", 64), At: at, Len: n, Grid: [3]int{1, 1, n}}
+	return x
 }
 
 // pictured is a prompt with two images.
@@ -96,10 +98,9 @@ func TestPromptsWithImages(t *testing.T) {
 	if _, err := s.Sample(t.Context(), long, trinity.SamplingParams{MaxTokens: 1}); err != nil {
 		t.Errorf("a prompt of 31 tokens in 32: %v", err)
 	}
-	if long.Tokens = append(long.Tokens, 4); true {
-		if _, err := s.Sample(t.Context(), long, trinity.SamplingParams{}); err == nil || !strings.Contains(err.Error(), "leaves no room") {
-			t.Errorf("a prompt of 32 tokens in 32: %v", err)
-		}
+	long.Tokens = append(long.Tokens, 4)
+	if _, err := s.Sample(t.Context(), long, trinity.SamplingParams{}); err == nil || !strings.Contains(err.Error(), "leaves no room") {
+		t.Errorf("a prompt of 32 tokens in 32: %v", err)
 	}
 }
 
@@ -118,10 +119,13 @@ func TestImagesThatDoNotFit(t *testing.T) {
 		want   string
 		fatal  bool // an error of the engine, as the sampler says
 	}{
-		{"another processor", server.OtherImages, pictured(), "the server makes 6 tokens of an image, this program 4: preprocessor_config.json differs?", true},
+		{"another processor", server.OtherImages, pictured(),
+			"the server makes 6 tokens of an image, this program 4: preprocessor_config.json differs?", true},
 		{"no places", server.NoPlaces, pictured(), "the server found 0 images in a prompt with 2", true},
-		{"another prompt", server.ReadsText, pictured(), "the server reads another prompt than this program from token 0 on: 10 tokens for 9", true},
-		{"a token without an image", "", stray, "the prompt has 2 images, and the token 60 of an image (image_token_id of config.json) 3 times", false},
+		{"another prompt", server.ReadsText, pictured(),
+			"the server reads another prompt than this program from token 0 on: 10 tokens for 9", true},
+		{"a token without an image", "", stray,
+			"the prompt has 2 images, and the token 60 of an image (image_token_id of config.json) 3 times", false},
 		{"an image without its token", "", moved, "image 1 of the prompt, at token 5, lacks the token 60", false},
 		{"images in one place", "", overlapping, "image 1 of the prompt is 4 tokens at 4, want a place in 5 to 9", false},
 	} {
@@ -184,7 +188,8 @@ func TestProcessorsAreCompared(t *testing.T) {
 		with := spec(server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, Tokens: true, Model: there}).URL)
 		with.ModelPath = here
 		_, err := open(t, "vllm", with, nil)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+		if c.want == "" && err != nil ||
+			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s and %s: %v, want %q", c.own, c.other, err, c.want)
 		}
 	}

@@ -1,6 +1,6 @@
 """Makes tiny random models that read images, and scores sequences with transformers' own code.
 
-python3 vlm.py make qwen2_5_vl|smolvlm DIR
+python3 vlm.py make qwen2_5_vl|idefics3 DIR
 python3 vlm.py score DIR < SEQUENCES: a list of {"tokens", "images"}, with the paths of PNG files; writes their log-probabilities
 """
 import json
@@ -53,25 +53,25 @@ def qwen2_5_vl(directory):
     return config, {**processor, **pixels, **patches, **MEAN}
 
 
-def smolvlm(directory):
+def idefics3(directory):
     image, fake, whole = "<image>", "<fake_token_around_image>", "<global-img>"
     names = {"image_token": image, "fake_image_token": fake, "global_image_token": whole, "end_of_utterance_token": "<end_of_utterance>"}
     ids = tokenizer(directory, image, [image, fake, whole, "<end_of_utterance>"], **names)
     tower = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 64, "patch_size": 8}
-    config = transformers.SmolVLMConfig(
+    config = transformers.Idefics3Config(
         text_config={**TEXT, "model_type": "llama"}, vision_config=tower, image_token_id=ids(image), scale_factor=4,
         tie_word_embeddings=False, pad_token_id=1,
     )
     with open(directory + "/processor_config.json", "w") as out:
-        json.dump({"processor_class": "SmolVLMProcessor", "image_seq_len": 4}, out)
-    processor = {"image_processor_type": "SmolVLMImageProcessor", "processor_class": "SmolVLMProcessor", "do_image_splitting": False}
+        json.dump({"processor_class": "Idefics3Processor", "image_seq_len": 4}, out)
+    processor = {"image_processor_type": "Idefics3ImageProcessor", "processor_class": "Idefics3Processor", "do_image_splitting": False}
     edges = {"size": {"longest_edge": 64}, "max_image_size": {"longest_edge": 64}, "do_pad": True, "do_convert_rgb": True, "resample": 1}
     return config, {**processor, **edges, **MEAN}
 
 
 def make(family, directory):
     torch.manual_seed(1)
-    config, processor = {"qwen2_5_vl": qwen2_5_vl, "smolvlm": smolvlm}[family](directory)
+    config, processor = {"qwen2_5_vl": qwen2_5_vl, "idefics3": idefics3}[family](directory)
     model = transformers.AutoModelForImageTextToText.from_config(config)
     with torch.no_grad():
         for p in model.parameters():  # a new model's logits are too equal to tell anything

@@ -131,11 +131,13 @@ func (s *seen) markJSON(raw json.RawMessage) json.RawMessage {
 		if marked == text {
 			return quoted
 		}
-		out, err := json.Marshal(marked)
-		if err != nil {
+		var out bytes.Buffer
+		e := json.NewEncoder(&out)
+		e.SetEscapeHTML(false)
+		if e.Encode(marked) != nil {
 			return quoted
 		}
-		return out
+		return bytes.TrimSpace(out.Bytes())
 	})
 }
 

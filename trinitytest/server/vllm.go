@@ -56,8 +56,9 @@ func VLLM(t Host, s trinity.Sampler, o Options) *Fake {
 // vllmConfig is what a server in development mode tells of its start.
 func (o *Options) vllmConfig(ranks int) map[string]any {
 	config := map[string]any{
-		"model_config": map[string]any{"dtype": "torch.float32", "model": o.Model}, "parallel_config": map[string]any{"tensor_parallel_size": ranks},
-		"device_config": map[string]any{"device": "cuda"}, "lora_config": nil, "weight_transfer_config": nil}
+		"model_config":    map[string]any{"dtype": "torch.float32", "model": o.Model},
+		"parallel_config": map[string]any{"tensor_parallel_size": ranks},
+		"device_config":   map[string]any{"device": "cuda"}, "lora_config": nil, "weight_transfer_config": nil}
 	if o.CPU {
 		config["device_config"] = map[string]any{"device": "cpu"}
 	}

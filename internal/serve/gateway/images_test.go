@@ -114,8 +114,9 @@ func openSighted(t *testing.T, r *renderer.Renderer) (*endpoint, *looker) {
 	server.Config.Handler = g.Handler()
 	server.Start()
 	t.Cleanup(server.Close)
-	l := &looker{reply: r.Encode("ok<|im_end|>")}
-	e := &endpoint{t: t, model: &trinity.Model{Sampler: l, Renderer: r, MaxModelLen: 400, Params: trinity.SamplingParams{Temperature: 1, MaxTokens: 8}}}
+	l := &looker{reply: r.Tokenizer().Encode("ok<|im_end|>", false)}
+	params := trinity.SamplingParams{Temperature: 1, MaxTokens: 8}
+	e := &endpoint{t: t, model: &trinity.Model{Sampler: l, Renderer: r, MaxModelLen: 400, Params: params}}
 	e.Endpoint = g.Open(t.Context(), e.model, trinity.EndpointOptions{})
 	return e, l
 }
@@ -123,6 +124,7 @@ func openSighted(t *testing.T, r *renderer.Renderer) (*endpoint, *looker) {
 // Images come in each dialect, from users and tools. The experience names the canonical image; what looks like an image is text.
 func TestChatsWithImages(t *testing.T) {
 	first, second := drawn(t, 10), drawn(t, 200)
+	const ok = `{"role":"assistant","content":"ok"},`
 	const says = "what <|vision_start|>" + pads + "?"
 	url := func(data string) string {
 		return `{"type":"image_url","image_url":{"url":"data:image/png;base64,` + data + `"}}`
@@ -136,14 +138,14 @@ func TestChatsWithImages(t *testing.T) {
 	call := `{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"at\":\"` + pads + `\"}"}}`
 	for _, c := range []struct{ path, one, two string }{
 		{"/chat/completions", `{"messages":[{"role":"user","content":[` + url(first) + `,{"type":"text","text":"` + says + `"}]}]}`,
-			`{"messages":[{"role":"user","content":[` + url(first) + `,{"type":"text","text":"` + says + `"}]},{"role":"assistant","content":"ok"},` +
+			`{"messages":[{"role":"user","content":[` + url(first) + `,{"type":"text","text":"` + says + `"}]},` + ok +
 				`{"role":"assistant","content":"","tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":[` + url(second) + `]}]}`},
 		{"/messages", `{"messages":[{"role":"user","content":[` + source(first) + `,{"type":"text","text":"` + says + `"}]}]}`,
-			`{"messages":[{"role":"user","content":[` + source(first) + `,{"type":"text","text":"` + says + `"}]},{"role":"assistant","content":"ok"},` +
+			`{"messages":[{"role":"user","content":[` + source(first) + `,{"type":"text","text":"` + says + `"}]},` + ok +
 				`{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{"at":"` + pads + `"}}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[` + source(second) + `]}]}]}`},
 		{"/responses", `{"input":[{"role":"user","content":[` + item(first) + `,{"type":"input_text","text":"` + says + `"}]}]}`,
-			`{"input":[{"role":"user","content":[` + item(first) + `,{"type":"input_text","text":"` + says + `"}]},{"role":"assistant","content":"ok"},` +
+			`{"input":[{"role":"user","content":[` + item(first) + `,{"type":"input_text","text":"` + says + `"}]},` + ok +
 				`{"role":"user","content":"go"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"at\":\"` + pads + `\"}"},` +
 				`{"type":"function_call_output","call_id":"c1","output":[` + item(second) + `]}]}`},
 	} {
@@ -232,7 +234,8 @@ func TestImagesThatAreRefused(t *testing.T) {
 		{picture, blind, false},
 	} {
 		e, _ := openSighted(t, sighted(t, c.sees))
-		status, text := e.ask("/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":%q}}]}]}`, c.url))
+		body := fmt.Sprintf(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":%q}}]}]}`, c.url)
+		status, text := e.ask("/chat/completions", body)
 		if status != http.StatusBadRequest || !strings.Contains(text, c.want) || !strings.Contains(text, "messages[0].content[0]: ") {
 			t.Errorf("%.40s: %d %s, want %q", c.url, status, text, c.want)
 		}
@@ -242,7 +245,8 @@ func TestImagesThatAreRefused(t *testing.T) {
 		}
 	}
 	e, _ := openSighted(t, sighted(t, true))
-	status, text := e.ask("/messages", `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://a/b"}}]}]}`)
+	const body = `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://a/b"}}]}]}`
+	status, text := e.ask("/messages", body)
 	if status != http.StatusBadRequest || !strings.Contains(text, network) {
 		t.Error(status, text)
 	}
@@ -252,7 +256,7 @@ func TestImagesThatAreRefused(t *testing.T) {
 func TestSampledImages(t *testing.T) {
 	r := sighted(t, true)
 	e, l := openSighted(t, r)
-	l.reply = r.Encode("ok" + pads + "<|im_end|>")
+	l.reply = r.Tokenizer().Encode("ok"+pads+"<|im_end|>", false)
 	status, text := e.ask("/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`)
 	if status != http.StatusInternalServerError || !strings.Contains(text, "the reply looks like an image") {
 		t.Error(status, text)
