@@ -21,7 +21,10 @@ import (
 // has all of them already. So prompts are sent with one token for each image, and what a server makes of that must be the
 // prompt.
 
-// seer is an endpoint whose server may read images.
+// sighted is an endpoint whose server may read images.
+type sighted interface{ sight() seer }
+
+// seer speaks to a server of images.
 type seer interface {
 	// blind says why the server reads no images; nil if it reads them.
 	blind() error
@@ -38,11 +41,11 @@ func (s *sampler) collapse(prompt *trinity.Prompt) ([]int32, error) {
 		return prompt.Tokens, nil
 	}
 	for _, target := range s.pool.servers.all {
-		seer, ok := target.endpoint.(seer)
+		sees, ok := target.endpoint.(sighted)
 		if !ok {
 			return nil, engine.CheckPrompt(prompt, target.name())
 		}
-		if err := seer.blind(); err != nil {
+		if err := sees.sight().blind(); err != nil {
 			return nil, fmt.Errorf("%s: %w", target.name(), err)
 		}
 	}
@@ -128,11 +131,11 @@ const (
 
 // checkProcessor refuses a server whose model prepares images otherwise, if the files of its model are here.
 func (c *checker) checkProcessor(ctx context.Context, s *server, dir string, isHere bool, say func(string)) error {
-	seer, ok := s.endpoint.(seer)
+	sees, ok := s.endpoint.(sighted)
 	if !ok || c.image < 0 {
 		return nil
 	}
-	theirs := seer.directory(ctx)
+	theirs := sees.sight().directory(ctx)
 	if info, err := os.Stat(theirs); !isHere || err != nil || !info.IsDir() {
 		say(s.name() + " has its model elsewhere, so its " + processorFile + " is not compared with that of model.model_path")
 		return nil

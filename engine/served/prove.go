@@ -56,12 +56,12 @@ func (s *sampler) logprobs(ctx context.Context, q *query) (logprobs []float32, e
 // scored returns how a server scores the prompt of a query.
 func scored(ctx context.Context, s *server, q *query) (logprobs []float32, err error) {
 	scorer, ok := s.endpoint.(scorer)
-	seer, sees := s.endpoint.(seer)
+	seer, sees := s.endpoint.(sighted)
 	switch {
 	case !ok || !scorer.scores(false):
 		return nil, errors.New("it scores no tokens that it is given")
 	case len(q.images) > 0 && sees:
-		logprobs, err = seer.scoreShown(ctx, q)
+		logprobs, err = seer.sight().scoreShown(ctx, q)
 	default:
 		logprobs, err = scorer.score(ctx, q.prompt)
 	}

@@ -220,14 +220,14 @@ type vllmGenerated struct {
 
 // generated asks /inference/v1/generate, and if prompt is set for the log-probabilities of the prompt's own tokens and of as many
 // likely ones.
-func (s *vllmServer) generated(ctx context.Context, q *query, prompt *int) (*vllmGenerated, error) {
+func (v vllmTokens) generated(ctx context.Context, q *query, prompt *int) (*vllmGenerated, error) {
 	r := struct {
 		Model          string     `json:"model"`
 		Parts          []vllmPart `json:"content_parts,omitzero"`
 		TokenIDs       []int32    `json:"token_ids"`
 		ReturnTokenIDs bool       `json:"return_token_ids"`
 		Params         vllmParams `json:"sampling_params"`
-	}{s.name(q), q.parts(), q.prompt, true, vllmParams{
+	}{v.server.name(q), q.parts(), q.prompt, true, vllmParams{
 		sampling: q.sampling(), Detokenize: len(q.Stop) > 0, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinTokens: q.least(),
 		Prompt: prompt, Seed: q.Seed, TopK: max(0, q.TopK),
 	}}
@@ -235,12 +235,12 @@ func (s *vllmServer) generated(ctx context.Context, q *query, prompt *int) (*vll
 		r.TokenIDs = q.collapsed
 	}
 	reply := &vllmGenerated{}
-	return reply, misplaced(q, s.client.Call(ctx, "/inference/v1/generate", &r, reply))
+	return reply, misplaced(q, v.server.client.Call(ctx, "/inference/v1/generate", &r, reply))
 }
 
 // generate samples over /inference/v1/generate.
 func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
-	reply, err := s.generated(ctx, q, nil)
+	reply, err := vllmTokens{s}.generated(ctx, q, nil)
 	if err != nil {
 		return nil, err
 	}

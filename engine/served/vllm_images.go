@@ -13,20 +13,26 @@ import (
 // scaleOut starts a server that reads images beside tokens.
 const scaleOut = "--enable-scale-out"
 
+// vllmTokens is the endpoint of a server for tokens, with images beside them.
+type vllmTokens struct{ server *vllmServer }
+
+// sight implements sighted.
+func (s *vllmServer) sight() seer { return vllmTokens{s} }
+
 // blind implements seer.
-func (s *vllmServer) blind() error {
+func (v vllmTokens) blind() error {
 	switch {
-	case !s.isVLLM:
+	case !v.server.isVLLM:
 		return errors.New("it is no vLLM server, and reads text alone: leave the images out")
-	case !s.byTokens:
+	case !v.server.byTokens:
 		return errors.New("it reads images beside tokens only if it is started with " + scaleOut)
 	}
 	return nil
 }
 
 // directory implements seer.
-func (s *vllmServer) directory(ctx context.Context) string {
-	config, _ := s.config(ctx) // only a server in development mode tells
+func (v vllmTokens) directory(ctx context.Context) string {
+	config, _ := v.server.config(ctx) // only a server in development mode tells
 	return config.Model.Model
 }
 
@@ -56,8 +62,8 @@ func misplaced(q *query, err error) error {
 }
 
 // scoreShown implements seer.
-func (s *vllmServer) scoreShown(ctx context.Context, q *query) ([]float32, error) {
-	reply, err := s.generated(ctx, q, new(0))
+func (v vllmTokens) scoreShown(ctx context.Context, q *query) ([]float32, error) {
+	reply, err := v.generated(ctx, q, new(0))
 	if err != nil {
 		return nil, err
 	}

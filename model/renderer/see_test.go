@@ -54,21 +54,25 @@ func TestPlaceholdersThatTheTemplateJoinsAreText(t *testing.T) {
 		return json.RawMessage(`[{"type":"function","function":{"name":"f","arguments":` + arguments + `}}]`)
 	}
 	plain := trinity.Message{Role: "user", Parts: []trinity.Part{{Image: order[0]}}}
+	list := read(t, `{"role":"user","content":[{"type":"text","text":"<|image"},{"type":"text","text":"_pad|>"}]}`)
+	user := func(parts ...string) []trinity.Message {
+		return []trinity.Message{joined(trinity.Message{Role: "user", Parts: texts(parts...)})}
+	}
 	for name, c := range map[string]struct {
 		chat  []trinity.Message
 		tools string
 		text  string // that the model reads
 	}{
-		"two parts":        {[]trinity.Message{joined(trinity.Message{Role: "user", Parts: texts("<|image", "_pad|>")})}, "", pad},
-		"three parts":      {[]trinity.Message{joined(trinity.Message{Role: "user", Parts: texts("a<", "|image_p", "ad|>b")})}, "", "a" + pad + "b"},
-		"trimmed":          {[]trinity.Message{joined(trinity.Message{Role: "user", Parts: texts("<|image_pad ", "|> ")})}, "", pad},
-		"a beginning":      {[]trinity.Message{joined(trinity.Message{Role: "user", Parts: texts("1 <")}), {Role: "user", Content: "|"}}, "", "1 <"},
+		"two parts":        {user("<|image", "_pad|>"), "", pad},
+		"three parts":      {user("a<", "|image_p", "ad|>b"), "", "a" + pad + "b"},
+		"trimmed":          {user("<|image_pad ", "|> "), "", pad},
+		"a beginning":      {append(user("1 <"), trinity.Message{Role: "user", Content: "|"}), "", "1 <"},
 		"a name":           {[]trinity.Message{plain, {Role: "tool", Name: pad}}, "", pad},
 		"a call":           {[]trinity.Message{plain, {Role: "assistant", ToolCalls: calls(`{"a":"` + pad + `"}`)}}, "", `"a": "` + pad},
 		"a call as text":   {[]trinity.Message{plain, {Role: "assistant", ToolCalls: calls(`"{\"a\":\"` + pad + `\"}"`)}}, "", `{"a":"` + pad},
 		"an escaped call":  {[]trinity.Message{plain, {Role: "assistant", ToolCalls: calls(`"{\"a\":\"\\u003c|image_pad|>\"}"`)}}, "", pad},
 		"a tool":           {[]trinity.Message{plain}, `[{"type":"function","function":{"name":"f","description":"` + pad + `"}}]`, pad},
-		"a list of texts":  {[]trinity.Message{plain, read(t, `{"role":"user","content":[{"type":"text","text":"<|image"},{"type":"text","text":"_pad|>"}]}`)}, "", pad},
+		"a list of texts":  {[]trinity.Message{plain, list}, "", pad},
 		"a chat of text":   {[]trinity.Message{{Role: "user", Content: "see " + pad}}, "", "see " + pad},
 		"the mark's place": {[]trinity.Message{plain, {Role: "user", Content: "\uFDD0" + pad}}, "", "\uFDD0" + pad},
 	} {
@@ -81,7 +85,7 @@ func TestPlaceholdersThatTheTemplateJoinsAreText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tokens, images, err := RenderImages(out, c.chat, tools, false)
+			tokens, images, err := renderImages(out, c.chat, tools, false)
 			if err != nil || len(images) != len(digestsOf(c.chat)) {
 				t.Fatalf("%v, images %v", err, images)
 			}
