@@ -14,7 +14,6 @@ func TestModelsThatSeeImages(t *testing.T) {
 		{`{"model_type": "qwen2_5_vl", "vision_config": {}, "text_config": {"model_type": "x", ` + text + `, ` + rest + `}}`, true, 320},
 		{`{"model_type": "qwen2_vl", "vision_config": {"hidden_size": 9}, ` + text + `, ` + rest + `}`, true, 320},
 		{`{"model_type": "smolvlm", "hidden_size": 9, "vision_config": {}, "text_config": {` + text + `, ` + rest + `}}`, true, 320},
-		{`{"model_type": "gemma3", "vision_config": {}, "text_config": {` + text + `}}`, true, 262208},
 		{`{"model_type": "llama", ` + text + `, ` + rest + `}`, false, 320},
 	} {
 		got, err := ParseConfig([]byte(c.config))
