@@ -156,3 +156,6 @@ func (c *Config) Differs(other *Config) string {
 	}
 	return ""
 }
+
+// SeesImages reports whether the model has a part that reads images.
+func (c *Config) SeesImages() bool { return c.Foreign != nil && c.Foreign.Vision != nil }

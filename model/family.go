@@ -122,7 +122,7 @@ func familyOf(architecture string) (*family, error) {
 // ggufFamily returns the family that llama.cpp calls by name, and the family's own name.
 func ggufFamily(name string) (*family, string, error) {
 	for _, own := range architectures() {
-		if f := families[own]; f.gguf.name == name && families[name] == nil {
+		if f := families[own]; f.gguf.name == name && (families[name] == nil || families[name].foreign) {
 			return f, own, nil
 		}
 	}
