@@ -30,6 +30,7 @@ type family struct {
 	projections       projectionNames                     // the usual ones if empty
 	norms             Norms                               // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
+	vision            *visionForm                         // of models that read images, which are foreign; nil if it reads none
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the names of classes with another head; "" means that of class
 	read              func(r *configReader)               // reads the keys that only the family has

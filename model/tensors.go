@@ -157,7 +157,7 @@ func (c *Config) Projections(layer int) Projections {
 // one MLP.
 func (c *Config) adaptable(layer int) []linear {
 	if c.Foreign != nil {
-		return c.Foreign.linears(layer)
+		return c.foreignLinears(layer)
 	}
 	maps := c.linears(layer)
 	if p := c.Projections(layer); c.Mixture != nil {
