@@ -172,5 +172,8 @@ func (c *Config) Parameters() int64 {
 	for _, t := range c.Tensors() {
 		n += int64(product(t.Shape))
 	}
+	if c.Foreign != nil && c.Foreign.Tensors == nil {
+		n += c.VisionParameters()
+	}
 	return n
 }
