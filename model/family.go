@@ -31,7 +31,6 @@ type family struct {
 	norms             Norms                               // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
 	vision            *visionForm                         // of models that read images, which are foreign; nil if it reads none
-	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the names of classes with another head; "" means that of class
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
@@ -46,6 +45,8 @@ type rotation struct {
 	partial bool // config.json may have partial_rotary_factor
 	queries bool // it is yarn, whose parameters have llama_4_scaling_beta
 	long    bool // it is plain or longrope, which older files call su or yarn
+
+	local float64 // default of RoPE's base in layers with a window; 0: they rotate as all do
 }
 
 // ggufForm says how llama.cpp has the models of a family.

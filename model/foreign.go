@@ -30,7 +30,7 @@ func (r *configReader) lacks(format string, args ...any) {
 }
 
 // readForeign reads which tensors the files of a directory have, which no field of the config says.
-func (c *Config) readForeign(dir string) error {
+func readForeign(dir string, c *Config) error {
 	f := c.Foreign
 	if f == nil || !HasWeights(dir) {
 		return nil
@@ -52,15 +52,16 @@ func (c *Config) readForeign(dir string) error {
 	slices.SortFunc(f.Tensors, func(a, b TensorSpec) int { return strings.Compare(a.Name, b.Name) })
 	if f.Vision != nil { // the two parts of its config need not agree
 		c.TieEmbeddings = !has(stored, headName)
+		f.Vision.Parameters = f.Vision.count(f.Tensors)
 	}
 	return nil
 }
 
-// foreignLinears returns the linear maps of a layer: its matrices, without those of routers. Files of a model that reads
+// linears returns the linear maps of a layer: its matrices, without those of routers. Files of a model that reads
 // images may call its layers as those of other models are called.
-func (c *Config) foreignLinears(layer int) (maps []linear) {
-	for _, t := range c.Foreign.Tensors {
-		name, inside := strings.CutPrefix(t.Name, fmt.Sprintf("%s%d.", c.layersName(), layer))
+func (f *Foreign) linears(layer int) (maps []linear) {
+	for _, t := range f.Tensors {
+		name, inside := strings.CutPrefix(t.Name, fmt.Sprintf("%s%d.", f.layersName(), layer))
 		if !inside {
 			name, inside = strings.CutPrefix(t.Name, fmt.Sprintf("%slayers.%d.", bodyPrefix, layer))
 		}

@@ -82,7 +82,7 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 	}
 	for layer := range cfg.NumLayers {
 		for _, linear := range cfg.adaptable(layer) {
-			add(fmt.Sprintf("%s%d.%s", cfg.layersName(), layer, linear.name), linear.out, linear.in)
+			add(fmt.Sprintf("%s%d.%s", cfg.Foreign.layersName(), layer, linear.name), linear.out, linear.in)
 		}
 	}
 	if cfg.Head == CausalLM {

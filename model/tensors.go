@@ -157,7 +157,7 @@ func (c *Config) Projections(layer int) Projections {
 // one MLP.
 func (c *Config) adaptable(layer int) []linear {
 	if c.Foreign != nil {
-		return c.foreignLinears(layer)
+		return c.Foreign.linears(layer)
 	}
 	maps := c.linears(layer)
 	if p := c.Projections(layer); c.Mixture != nil {
@@ -172,8 +172,8 @@ func (c *Config) Parameters() int64 {
 	for _, t := range c.Tensors() {
 		n += int64(product(t.Shape))
 	}
-	if c.Foreign != nil && c.Foreign.Tensors == nil {
-		n += c.VisionParameters()
+	if f := c.Foreign; f != nil && f.Tensors == nil && f.Vision != nil {
+		n += f.Vision.Parameters
 	}
 	return n
 }

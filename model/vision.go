@@ -12,11 +12,14 @@ type Vision struct {
 	Layers      int   // of the tower
 	Width, MLP  int   // of a layer
 	Patches     int   // of an image, for each of its tokens
+	Parameters  int64 // numbers in it; an estimate if the files are not here
+
+	text string // the module that holds the layers of the language model, below "model."
 }
 
 // visionForm says where a family's config.json has its Vision.
 type visionForm struct {
-	text       string // the module that holds the layers of the language model, below "model."
+	text       string // see Vision
 	layers     string // key of the number of layers
 	merge      string // key of the patches in a row that become one token
 	mergeAbove bool   // it is outside of vision_config
@@ -69,40 +72,32 @@ func (r *configReader) vision() *Vision {
 	}
 	r.errs = append(r.errs, o.errs...)
 	v.Patches = merge * merge
+	v.text, v.Parameters = form.text, v.estimate(r.c.HiddenSize)
 	v.Placeholder = int32(r.integer("image_token_id", int(form.missing.Placeholder)))
 	return v
 }
 
-// VisionParameters counts the numbers in the part of the model that reads images; 0 if it has none. Without the files
-// it is an estimate.
-func (c *Config) VisionParameters() (n int64) {
-	if c.Foreign == nil || c.Foreign.Vision == nil {
-		return 0
-	}
-	for _, t := range c.Foreign.Tensors {
-		if !c.ofText(t.Name) {
+// estimate returns about how many numbers read images, for a model whose files are not here.
+func (v *Vision) estimate(hidden int) int64 {
+	width, mlp, patches := int64(v.Width), int64(v.MLP), int64(v.Patches)
+	return int64(v.Layers)*(4*width*width+3*width*mlp) + patches*width*(patches*width+int64(hidden))
+}
+
+// count returns how many numbers read images, by the tensors of the files.
+func (v *Vision) count(tensors []TensorSpec) (n int64) {
+	text := []string{"layers", "embed_tokens", "norm", v.text}
+	for _, t := range tensors {
+		if first, _, _ := strings.Cut(strings.TrimPrefix(t.Name, bodyPrefix), "."); !slices.Contains(text, first) {
 			n += int64(product(t.Shape))
 		}
 	}
-	if c.Foreign.Tensors != nil {
-		return n
-	}
-	v := c.Foreign.Vision
-	width, mlp := int64(v.Width), int64(v.MLP)
-	return int64(v.Layers)*(4*width*width+3*width*mlp) + int64(v.Patches)*width*(int64(v.Patches)*width+int64(c.HiddenSize))
-}
-
-// ofText reports whether a tensor is one of the language model.
-func (c *Config) ofText(name string) bool {
-	inside := strings.TrimPrefix(name, bodyPrefix)
-	first, _, _ := strings.Cut(inside, ".")
-	return name == headName || slices.Contains([]string{"layers", "embed_tokens", "norm", families[c.Architecture].vision.text}, first)
+	return n
 }
 
 // layersName returns what the names of a layer's modules begin with, before its number.
-func (c *Config) layersName() string {
-	if f := families[c.Architecture]; f != nil && f.vision != nil {
-		return bodyPrefix + f.vision.text + ".layers."
+func (f *Foreign) layersName() string {
+	if f != nil && f.Vision != nil {
+		return bodyPrefix + f.Vision.text + ".layers."
 	}
 	return bodyPrefix + "layers."
 }

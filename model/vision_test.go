@@ -16,30 +16,33 @@ const (
 
 // The sizes of the language model are in text_config, or in older files beside vision_config.
 func TestConfigsOfModelsThatReadImages(t *testing.T) {
+	older, _, _ := strings.Cut(textPart, `"arch`)
+	whole := `{` + smolVision + `,"text_config":{` + textPart + `}}`
 	for text, want := range map[string]Vision{
-		`{` + smolVision + `,"text_config":{` + textPart + `}}`:                                       {90, 2, 24, 40, 16},
-		`{` + qwenVision + `,"text_config":{` + textPart + `}}`:                                       {151655, 3, 16, 24, 9},
-		`{` + textPart[:strings.Index(textPart, `"arch`)] + `"image_token_id":91,` + qwenVision + `}`: {91, 3, 16, 24, 9},
+		whole: {Placeholder: 90, Layers: 2, Width: 24, MLP: 40, Patches: 16},
+		`{` + qwenVision + `,"text_config":{` + textPart + `}}`: {Placeholder: 151655, Layers: 3, Width: 16, MLP: 24, Patches: 9},
+		`{` + older + `"image_token_id":91,` + qwenVision + `}`: {Placeholder: 91, Layers: 3, Width: 16, MLP: 24, Patches: 9},
 	} {
 		c, err := ParseConfig([]byte(text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if c.HiddenSize != 32 || c.NumLayers != 2 || c.VocabSize != 96 || c.HeadDim != 16 || c.Foreign.Vision == nil ||
-			!reflect.DeepEqual(*c.Foreign.Vision, want) {
+		v := *c.Foreign.Vision
+		v.Parameters, v.text = 0, ""
+		if c.HiddenSize != 32 || c.NumLayers != 2 || c.VocabSize != 96 || c.HeadDim != 16 || v != want {
 			t.Errorf("%s: %+v, vision %+v", text, c, c.Foreign.Vision)
 		}
 		if strings.Contains(text, "smolvlm") && (!c.TieEmbeddings || !reflect.DeepEqual(c.EOS, []int32{7})) {
 			t.Errorf("what the whole model says counts: tied %v, EOS %v", c.TieEmbeddings, c.EOS)
 		}
-		if n := c.VisionParameters(); n == 0 || c.Parameters() <= n {
+		if n := c.Foreign.Vision.Parameters; n == 0 || c.Parameters() <= n {
 			t.Errorf("%s: %d parameters of %d read images", text, n, c.Parameters())
 		}
 	}
 	for text, want := range map[string]string{
-		`{"model_type":"smolvlm","text_config":{` + textPart + `}}`:                                                "vision_config is null; expected an object",
-		strings.Replace(`{`+smolVision+`,"text_config":{`+textPart+`}}`, `"hidden_size":24`, `"hidden_size":0`, 1): "vision_config: hidden_size is 0",
+		`{"model_type":"smolvlm","text_config":{` + textPart + `}}`:      "vision_config is null; expected an object",
+		strings.Replace(whole, `"hidden_size":24`, `"hidden_size":0`, 1): "vision_config: hidden_size is 0",
 	} {
 		if _, err := ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
@@ -63,7 +66,7 @@ func TestAdaptersOfModelsThatReadImages(t *testing.T) {
 		if err != nil || len(specs) != 4 || specs[0].Name != "model.language_model.layers.0.self_attn.q_proj.lora_A.weight" {
 			t.Errorf("%s: %v, %v", prefix, specs, err)
 		}
-		if n := c.VisionParameters(); n != 16*16+25 {
+		if n := c.Foreign.Vision.count(c.Foreign.Tensors); n != 16*16+25 {
 			t.Errorf("%s: %d parameters read images", prefix, n)
 		}
 	}

@@ -227,7 +227,7 @@ func (e *workerModel) check(xs []*trinity.Experience) error {
 	for _, x := range xs {
 		err := x.Check()
 		if err == nil {
-			err = e.checkImages(x)
+			err = checkImages(x, e.cfg, e.spec.ModelPath)
 		}
 		if err != nil {
 			return fmt.Errorf("torch: %w", err)

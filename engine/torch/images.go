@@ -38,13 +38,14 @@ func (a *args) checkVision(cfg *model.Config, spec *engine.TrainerSpec) error {
 	switch path := spec.ModelPath; {
 	case visionOf(cfg) == nil:
 		if spec.Train && spec.Head == engine.LogprobHead && a.Vision == trainedVision {
-			return fmt.Errorf("torch: %s is %q: model %s reads no images, so it has no tower to train: set %q", key, a.Vision, path, frozenVision)
+			return fmt.Errorf("torch: %s is %q: model %s reads no images, so it has no tower to train: set %q", key, trainedVision, path,
+				frozenVision)
 		}
 	case spec.Head != engine.LogprobHead:
 		return fmt.Errorf("torch: model %s reads images, which no critic or reward model here does: take a model of text", path)
 	case sequenceOf(*spec) > 1:
-		return fmt.Errorf("torch: trainer.ulysses_sequence_parallel_size %d: model %s reads images, whose tokens may lie in the parts of two ranks: "+
-			"set 1", sequenceOf(*spec), path)
+		return fmt.Errorf("torch: trainer.ulysses_sequence_parallel_size %d: model %s reads images, whose tokens may lie in the parts of "+
+			"two ranks: set 1", sequenceOf(*spec), path)
 	case tensorOf(*spec) > 1:
 		return fmt.Errorf("torch: trainer.megatron.tensor_model_parallel_size %d: model %s reads images, and ranks divide no tower: set 1",
 			tensorOf(*spec), path)
@@ -56,12 +57,12 @@ func (a *args) checkVision(cfg *model.Config, spec *engine.TrainerSpec) error {
 
 // checkImages refuses images that the model does not read, and their placeholders without an image. The policy may sample a
 // placeholder, which stays a token.
-func (e *workerModel) checkImages(x *trinity.Experience) error {
-	v := visionOf(e.cfg)
+func checkImages(x *trinity.Experience, cfg *model.Config, path string) error {
+	v := visionOf(cfg)
 	if v == nil {
 		if n := len(x.Images); n > 0 {
 			return fmt.Errorf("model %s reads no images: experience %s has %d: take a model with a vision_config in config.json",
-				e.spec.ModelPath, x.ID, n)
+				path, x.ID, n)
 		}
 		return nil
 	}
@@ -124,8 +125,8 @@ func (b *batch) images(file func(digest string) ([]byte, error)) ([]safetensors.
 				}
 			}
 			if grid[image.Digest] != image.Grid {
-				return nil, fmt.Errorf("torch: experience %s: images[%d] has a grid of %v patches, and the same image %v elsewhere", x.ID, at,
-					image.Grid, grid[image.Digest])
+				return nil, fmt.Errorf("torch: experience %s: images[%d] has a grid of %v patches, and the same image %v elsewhere",
+					x.ID, at, image.Grid, grid[image.Digest])
 			}
 			spans = append(spans, int32(k), number[image.Digest], int32(image.At), int32(image.Len))
 		}

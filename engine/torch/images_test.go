@@ -35,7 +35,10 @@ if sys.argv[1] == "smolvlm":
                      max_image_size=dict(longest_edge=32))
 else:
     tower = dict(depth=3, hidden_size=16, intermediate_size=24, num_heads=2, out_hidden_size=32, patch_size=4)
-    tower |= dict(window_size=16, fullatt_block_indexes=[1]) if "2_5" in sys.argv[1] else dict(deepstack_visual_indexes=[0, 1], num_position_embeddings=64)
+    if "2_5" in sys.argv[1]:
+        tower |= dict(window_size=16, fullatt_block_indexes=[1])
+    else:
+        tower |= dict(deepstack_visual_indexes=[0, 1], num_position_embeddings=64)
     rope = dict(rope_type="default", rope_theta=1e4, mrope_section=[2, 3, 3])
     if "2_5" not in sys.argv[1]:
         text["head_dim"] = 16
@@ -298,8 +301,12 @@ func TestImagesThatCannotBeComputed(t *testing.T) {
 		"reads images, whose tokens may lie":  func(s *engine.TrainerSpec, _ *args) { s.Sequence = 2; s.Place.Ranks = 2 },
 		"ranks divide no tower":               func(s *engine.TrainerSpec, _ *args) { s.Tensor = 2; s.Place.Ranks = 2 },
 		"no critic or reward model here does": func(s *engine.TrainerSpec, _ *args) { s.Head = engine.ValueHead },
-		"trains the text part alone":          func(s *engine.TrainerSpec, a *args) { a.Vision, s.LoRA = trainedVision, &engine.LoRASpec{LoraRank: 2} },
-		"reads no images, so it has no tower": func(s *engine.TrainerSpec, a *args) { a.Vision, s.ModelPath = trainedVision, tiny("qwen2").ModelPath },
+		"trains the text part alone": func(s *engine.TrainerSpec, a *args) {
+			a.Vision, s.LoRA = trainedVision, &engine.LoRASpec{LoraRank: 2}
+		},
+		"reads no images, so it has no tower": func(s *engine.TrainerSpec, a *args) {
+			a.Vision, s.ModelPath = trainedVision, tiny("qwen2").ModelPath
+		},
 	} {
 		spec, own := spec, plugin{args: p.args}
 		spec.Train = true

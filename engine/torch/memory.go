@@ -113,7 +113,14 @@ func (f *footprint) trained() int64 {
 	if f.args.trainsVision(f.cfg, &f.spec) {
 		return f.cfg.Parameters()
 	}
-	return f.cfg.Parameters() - f.cfg.VisionParameters()
+	return f.cfg.Parameters() - f.visionParameters()
+}
+
+func (f *footprint) visionParameters() int64 {
+	if v := visionOf(f.cfg); v != nil {
+		return v.Parameters
+	}
+	return 0
 }
 
 // images adds what a row takes that is all images. A tower that is not trained keeps nothing of its layers.
@@ -279,7 +286,7 @@ func (f *footprint) layerParameters() (layer, root int64) {
 	if !f.cfg.TieEmbeddings && f.spec.Head == engine.LogprobHead {
 		root += f.headParameters()
 	}
-	return (f.cfg.Parameters() - f.cfg.VisionParameters() - root) / int64(f.cfg.NumLayers), root
+	return (f.cfg.Parameters() - f.visionParameters() - root) / int64(f.cfg.NumLayers), root
 }
 
 func (f *footprint) headParameters() int64 { return int64(f.cfg.VocabSize) * int64(f.cfg.HiddenSize) }
