@@ -115,9 +115,9 @@ type Requirements struct {
 	DefaultReward string
 	// RewardAtOnce says that the workflow reads the rewards of replies before their group has ended, when a [GroupReward] has
 	// scored none.
-	RewardAtOnce  bool
-	RewardModels  []RewardModelSpec
-	Askers        []AskerSpec
+	RewardAtOnce bool
+	RewardModels []RewardModelSpec
+	Askers       []AskerSpec
 	// Turns says that a rollout may have several replies in one dialogue; Tools, that the policy may
 	// call tools in it.
 	Turns, Tools bool

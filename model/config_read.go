@@ -51,7 +51,7 @@ func readDirConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", path, err)
 	}
-	if err := c.Foreign.readTensors(dir, c.PartOf != ""); err != nil {
+	if err := readForeign(dir, c); err != nil {
 		return nil, fmt.Errorf("model: %s: %w", dir, err)
 	}
 	path = filepath.Join(dir, generationName)
@@ -89,7 +89,7 @@ func ParseConfig(text []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &configReader{object: object{raw: raw}, c: &Config{Raw: raw, PartOf: whole}}
+	r := &configReader{object: object{raw: textOf(raw)}, c: &Config{Raw: raw, PartOf: whole}}
 	c := r.c
 	c.Architecture = r.text("model_type", "")
 	f, err := familyOf(c.Architecture)
@@ -108,8 +108,8 @@ func ParseConfig(text []byte) (*Config, error) {
 	r.head()
 	c.BOS, c.EOS, c.PAD = r.tokens("bos_token_id"), r.tokens("eos_token_id"), r.tokens("pad_token_id")
 	r.refuse()
-	if r.beyond != nil {
-		c.Foreign = &Foreign{Why: strings.Join(r.beyond, ", ")}
+	if vision := r.vision(); r.beyond != nil {
+		c.Foreign = &Foreign{Why: strings.Join(r.beyond, ", "), Vision: vision}
 	}
 	if len(r.errs) == 0 {
 		r.errs = append(r.errs, c.check())

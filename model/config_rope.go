@@ -25,8 +25,8 @@ func (r *configReader) rope() {
 	c := r.c
 	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
 	r.rotary(&r.object)
-	if r.localRopeTheta != 0 {
-		c.LocalRopeTheta = r.base("rope_local_base_freq", r.localRopeTheta)
+	if r.rotation.local != 0 {
+		c.LocalRopeTheta = r.base("rope_local_base_freq", r.rotation.local)
 	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
@@ -43,7 +43,7 @@ func (r *configReader) rope() {
 		}
 		o := &object{raw: raw, path: key + ": "}
 		if local := r.byLayerType(o); local != nil {
-			c.LocalRopeTheta = local.base("rope_theta", r.localRopeTheta)
+			c.LocalRopeTheta = local.base("rope_theta", r.rotation.local)
 			if kind := local.text("rope_type", "default"); kind != "default" {
 				r.lacks("%srope_type %q", local.path, kind)
 			}
@@ -74,7 +74,7 @@ func (o *object) base(key string, missing float64) float64 {
 func (r *configReader) byLayerType(o *object) *object {
 	full, ok := o.raw["full_attention"].(map[string]any)
 	sliding, isObject := o.raw["sliding_attention"].(map[string]any)
-	if r.localRopeTheta == 0 || !ok || !isObject {
+	if r.rotation.local == 0 || !ok || !isObject {
 		return nil
 	}
 	local := &object{raw: sliding, path: o.path + "sliding_attention: "}

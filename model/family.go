@@ -30,7 +30,7 @@ type family struct {
 	projections       projectionNames                     // the usual ones if empty
 	norms             Norms                               // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
-	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
+	vision            *visionForm                         // of models that read images, which are foreign; nil if it reads none
 	classes           classes                             // of transformers, with another head
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
@@ -51,6 +51,8 @@ type rotation struct {
 	partial bool // config.json may have partial_rotary_factor
 	queries bool // it is yarn, whose parameters have llama_4_scaling_beta
 	long    bool // it is plain or longrope, which older files call su or yarn
+
+	local float64 // default of RoPE's base in layers with a window; 0: they rotate as all do
 }
 
 // ggufForm says how llama.cpp has the models of a family.

@@ -5,7 +5,7 @@ import "math"
 var _ = register("gemma3_text", family{
 	class: "Gemma3ForCausalLM", classes: classes{"Gemma3Text", []Head{TokenClassification}},
 	hasAttentionBias: true, headDim: 256, maxPositions: 131072, tied: true,
-	slidingWindow: 4096, slidingPattern: 6, ropeTheta: 1e6, localRopeTheta: gemmaLocalTheta,
+	slidingWindow: 4096, slidingPattern: 6, ropeTheta: 1e6, rotation: rotation{local: gemmaLocalTheta},
 	variation: variation{QKNorm: true, PostNorms: true, NormOffset: 1, GELU: true},
 	read:      readGemma, write: writeGemma,
 	gguf: ggufForm{name: "gemma3", pattern: 6, read: gemmaFromGGUF, refuses: gemmaNotInGGUF},

@@ -13,6 +13,7 @@ import (
 type Foreign struct {
 	Why     string       // what the embedded engine lacks, such as `hidden_act "gelu"`
 	Tensors []TensorSpec // of the model's files, without the head; nil if the files are not here
+	Vision  *Vision      // nil if the model reads no images
 }
 
 // Refuse returns an error by which the embedded engine refuses the model; nil if f is nil.
@@ -28,9 +29,9 @@ func (r *configReader) lacks(format string, args ...any) {
 	r.beyond = append(r.beyond, fmt.Sprintf(format, args...))
 }
 
-// readTensors reads which tensors the files of a directory have, which no field of the config says. part says that they are those
-// of a composite.
-func (f *Foreign) readTensors(dir string, part bool) error {
+// readForeign reads which tensors the files of a directory have, which no field of the config says.
+func readForeign(dir string, c *Config) error {
+	f := c.Foreign
 	if f == nil || !HasWeights(dir) {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (f *Foreign) readTensors(dir string, part bool) error {
 		return err
 	}
 	defer weights.Close()
-	stored, err := unwrapped(weights, part)
+	stored, err := unwrapped(weights, c.PartOf != "")
 	if err != nil {
 		return err
 	}
@@ -49,14 +50,21 @@ func (f *Foreign) readTensors(dir string, part bool) error {
 		}
 	}
 	slices.SortFunc(f.Tensors, func(a, b TensorSpec) int { return strings.Compare(a.Name, b.Name) })
+	if f.Vision != nil { // the two parts of its config need not agree
+		c.TieEmbeddings = !has(stored, headName)
+		f.Vision.Parameters = f.Vision.count(f.Tensors)
+	}
 	return nil
 }
 
-// linears returns the linear maps of a layer: its matrices, without those of routers.
+// linears returns the linear maps of a layer: its matrices, without those of routers. Files of a model that reads
+// images may call its layers as those of other models are called.
 func (f *Foreign) linears(layer int) (maps []linear) {
-	prefix := fmt.Sprintf("model.layers.%d.", layer)
 	for _, t := range f.Tensors {
-		name, inside := strings.CutPrefix(t.Name, prefix)
+		name, inside := strings.CutPrefix(t.Name, fmt.Sprintf("%s%d.", f.layersName(), layer))
+		if !inside {
+			name, inside = strings.CutPrefix(t.Name, fmt.Sprintf("%slayers.%d.", bodyPrefix, layer))
+		}
 		name, isWeight := strings.CutSuffix(name, ".weight")
 		parts := strings.Split(name, ".")
 		isRouter := slices.Contains(parts, "router") || parts[len(parts)-1] == "gate"

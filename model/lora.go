@@ -95,7 +95,7 @@ func (l *LoRA) specs(cfg *Config, ofStack func(s stack, rank int) []TensorSpec) 
 	}
 	for layer := range cfg.NumLayers {
 		for _, linear := range cfg.adaptable(layer) {
-			add(fmt.Sprintf("model.layers.%d.%s", layer, linear.name), linear.out, linear.in)
+			add(fmt.Sprintf("%s%d.%s", cfg.Foreign.layersName(), layer, linear.name), linear.out, linear.in)
 		}
 		for _, s := range l.stacks(cfg, layer) {
 			specs = append(specs, ofStack(s, l.Rank)...)

@@ -172,5 +172,8 @@ func (c *Config) Parameters() int64 {
 	for _, t := range c.Tensors() {
 		n += int64(product(t.Shape))
 	}
+	if f := c.Foreign; f != nil && f.Tensors == nil && f.Vision != nil {
+		n += f.Vision.Parameters
+	}
 	return n
 }

@@ -27,7 +27,7 @@ func (e *workerModel) piece() *piece {
 // least. p is an empty piece.
 func (b *batch) spread(p *piece) []int32 {
 	for k, i := range b.sent {
-		p.add(b.all[i].Tokens[:b.lengths[k]])
+		p.add(keys(b.all[i], int(b.lengths[k])))
 	}
 	if p.shared {
 		return p.ranks
@@ -78,7 +78,7 @@ func (p *piece) grow(exps []*trinity.Experience, e *workerModel) {
 		if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
 			x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
 		}
-		p.add(x.Tokens[:length(x)])
+		p.add(keys(x, length(x)))
 	}
 }
 

@@ -75,6 +75,9 @@ func (e *workerModel) load(ctx context.Context) error {
 		return err
 	}
 	e.cfg, e.tag = f.cfg, f.tag
+	if err := a.checkVision(f.cfg, &e.spec); err != nil {
+		return err
+	}
 	path, err := filepath.Abs(f.model)
 	if err != nil {
 		return err
@@ -93,6 +96,9 @@ func (e *workerModel) load(ctx context.Context) error {
 		spec["optimizer_offload"] = e.spec.OptimizerOffload
 		frozen["compute"] = spec["compute"]
 		spec["recompute"] = a.recomputed(f.cfg, &e.spec)
+		if a.trainsVision(f.cfg, &e.spec) {
+			spec["vision"] = true
+		}
 	}
 	if e.base != "" {
 		spec["base"] = e.base
@@ -219,7 +225,11 @@ func (e *workerModel) streams(want trinity.Streams) ([]string, error) {
 // check refuses batches that cannot be computed.
 func (e *workerModel) check(xs []*trinity.Experience) error {
 	for _, x := range xs {
-		if err := engine.CheckText(x); err != nil {
+		err := x.Check()
+		if err == nil {
+			err = checkImages(x, e.cfg, e.spec.ModelPath)
+		}
+		if err != nil {
 			return fmt.Errorf("torch: %w", err)
 		}
 		for _, tokens := range [][]int32{x.Tokens, x.Targets} {
@@ -252,7 +262,11 @@ func (e *workerModel) forward(ctx context.Context, name string, b *batch, want t
 	}
 	if b.tokens > 0 {
 		meta["streams"] = streams
-		if answer, err = e.ask(ctx, name, "forward", message{b.arrays(), meta}); err != nil {
+		images, err := b.images(e.spec.Vision.File)
+		if err != nil {
+			return nil, nil, answer, err
+		}
+		if answer, err = e.ask(ctx, name, "forward", message{append(b.arrays(), images...), meta}); err != nil {
 			return nil, nil, answer, err
 		}
 	}

@@ -2,6 +2,7 @@ package torch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ func (p *plugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, error
 		cfg, err = cfg.WithHead(head)
 	}
 	if err == nil {
-		err = checkLayout(cfg, spec)
+		err = errors.Join(checkLayout(cfg, spec), p.args.checkVision(cfg, &spec))
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (f *footprint) addHost(kind string, bytes int64, format string, a ...any) {
 // plan lists what lasts while the model is open, and what a step needs besides. Models of a worker
 // compute one after another, so only the policy's plan has what a step needs.
 func (f *footprint) plan() ([]engine.MemoryPart, error) {
-	all := f.cfg.Parameters()
+	all, trained := f.cfg.Parameters(), f.trained()
 	policy := f.spec.Train && f.spec.Head != engine.ValueHead
 	if policy {
 		f.process()
@@ -99,12 +100,42 @@ func (f *footprint) plan() ([]engine.MemoryPart, error) {
 		f.add("reference weights", f.frozenBytes()*all/f.shards, "%d bytes a parameter%s", f.frozenBytes(), f.sharded())
 		fallthrough
 	case f.spec.Train:
-		f.optimizer(all / f.shards)
+		f.optimizer(trained / f.shards)
 	}
 	if policy {
 		f.step()
 	}
 	return f.parts, nil
+}
+
+// trained is the number of parameters that a run without an adapter trains.
+func (f *footprint) trained() int64 {
+	if f.args.trainsVision(f.cfg, &f.spec) {
+		return f.cfg.Parameters()
+	}
+	return f.cfg.Parameters() - f.visionParameters()
+}
+
+func (f *footprint) visionParameters() int64 {
+	if v := visionOf(f.cfg); v != nil {
+		return v.Parameters
+	}
+	return 0
+}
+
+// images adds what a row takes that is all images. A tower that is not trained keeps nothing of its layers.
+func (f *footprint) images(c int64) {
+	v := visionOf(f.cfg)
+	if v == nil {
+		return
+	}
+	patches, layers := int64(f.spec.MicroTokens)*int64(v.Patches), int64(1)
+	if f.args.trainsVision(f.cfg, &f.spec) {
+		layers = int64(v.Layers)
+	}
+	// Of each patch a layer keeps two norms, q, k, v and what attention gives, and the inside of the MLP.
+	bytes := 2*int64(v.Width)*(4+c) + c*(6*int64(v.Width)+4*int64(v.MLP))
+	f.add("images", patches*layers*bytes, "%d patches, of which %d layers of the tower are kept", patches, layers)
 }
 
 // process adds what the ranks of a worker take before they load anything.
@@ -212,6 +243,7 @@ func (f *footprint) step() {
 		whole += min(again, 2) // of those that are recomputed one exists at a time, and its derivatives
 	}
 	f.add("activations", tokens*(whole*f.layerBytes(c)+again*c*int64(f.cfg.HiddenSize)+f.besideLayers(c)), "%s", why)
+	f.images(c)
 	if f.spec.Head == engine.LogprobHead {
 		rows := min(int64(f.args.HeadRows), tokens)
 		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize)/parts, "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
@@ -254,7 +286,7 @@ func (f *footprint) layerParameters() (layer, root int64) {
 	if !f.cfg.TieEmbeddings && f.spec.Head == engine.LogprobHead {
 		root += f.headParameters()
 	}
-	return (f.cfg.Parameters() - root) / int64(f.cfg.NumLayers), root
+	return (f.cfg.Parameters() - f.visionParameters() - root) / int64(f.cfg.NumLayers), root
 }
 
 func (f *footprint) headParameters() int64 { return int64(f.cfg.VocabSize) * int64(f.cfg.HiddenSize) }

@@ -21,7 +21,7 @@ func init() {
 }
 
 func newPlugin() engine.TrainerOpener {
-	return &plugin{args: args{Python: "python3", Compute: "auto", HeadRows: 256, Timeout: 3600}}
+	return &plugin{args: args{Python: "python3", Compute: "auto", Vision: frozenVision, HeadRows: 256, Timeout: 3600}}
 }
 
 // args are the arguments of the plug-in.
@@ -30,6 +30,7 @@ type args struct {
 	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables of the worker besides those of the run"`
 	Compute   string            `yaml:"compute_dtype" enum:"auto|f32|bf16" doc:"of products; weights are f32. auto: bf16 on GPUs, f32 on CPUs"`
 	Recompute bool              `yaml:"recompute" doc:"compute activations again in the backward pass: less memory, more time"`
+	Vision    string            `yaml:"vision" enum:"frozen|trained" doc:"whether what makes features of images is trained, too"`
 	HeadRows  int               `yaml:"head_rows" range:"[1,)" doc:"tokens whose logits exist at once"`
 	Timeout   int               `yaml:"timeout" range:"[1,)" doc:"seconds until the worker must have answered a request"`
 }

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from . import loading
+from . import images, loading
 from .head import DIVERGENCES, JSD
 from .layout import FSDP2, STRATEGIES
 from .model import MOMENTS, Model
-from .network import DTYPES, HEADS, Spec, check_config
+from .network import DTYPES, HEADS, Spec, check_config, sees
 from .wire import Arrays, BadRequest
 
 MAX_CHUNK = 1 << 20
@@ -50,11 +50,30 @@ def spec_of(meta: dict[str, Any], arrays: Arrays, world: int, models: dict[str, 
         check_base(spec, world, models)
     check_sight(spec, meta)
     vocabulary = check_config(spec.path, spec.head)
+    check_vision(spec)
     if vocabulary % spec.tensor:
         raise BadRequest(f"{spec.tensor} neighbours cannot divide a vocabulary of {vocabulary} equally")
     if spec.sequence > 1:
-        check_heads(spec.path, loading.text_config(spec.path), spec.tensor, spec.sequence)
+        check_heads(spec.path, loading.config_of(spec.path).get_text_config(), spec.tensor, spec.sequence)
     return spec
+
+
+def check_vision(spec: Spec) -> None:
+    """Requires that a model that reads images is opened in a way in which it does."""
+    config = loading.config_of(spec.path)
+    name = f"model {spec.path} ({config.model_type})"
+    if not sees(config):
+        if spec.vision:
+            raise BadRequest(f"{name} reads no images: it has no tower to train")
+        return
+    if spec.vision and (not spec.train or spec.lora):
+        raise BadRequest(f"{name}: its tower is trained with all weights, not beside an adapter")
+    if spec.sequence > 1:
+        raise BadRequest(
+            f"{name} reads images, whose tokens may lie in the parts of two ranks: ranks cannot hold parts of a row"
+        )
+    if spec.tensor > 1:
+        raise BadRequest(f"{name} reads images, and neighbours divide no tower: take fsdp2")
 
 
 def check_heads(path: str, config: Any, tensor: int, sequence: int) -> None:
@@ -125,9 +144,15 @@ def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: di
         raise BadRequest(f"lengths must be positive and add up to the {len(tokens)} tokens")
     if mask[np.cumsum(lengths) - lengths].any():
         raise BadRequest("mask scores the first token of a sequence, which nothing predicts")
-    vocabulary = model.network.inner.config.vocab_size
+    vocabulary = model.network.config.vocab_size
     if tokens.min() < 0 or tokens.max() >= vocabulary:
         raise BadRequest(f"tokens are outside the vocabulary of {vocabulary}")
+    if eye := model.network.eye:
+        if images.ARRAYS[0] in arrays:
+            images.check(eye, arrays, lengths)
+        images.check_placeholders(eye, arrays, lengths)
+    elif images.ARRAYS[0] in arrays:
+        raise BadRequest(f"model {model.spec.path} reads no images: its config.json has no vision_config")
     if "targets" in arrays:
         targets = _array(arrays, "targets", np.int32, len(tokens), dimensions=2)
         if model.spec.head:
@@ -159,15 +184,17 @@ def check_divergence(model: Model, arrays: Arrays, meta: dict[str, Any], models:
     names = meta.get("teachers")
     if not isinstance(names, list) or not names:
         raise BadRequest("teachers must name the models to compare with")
-    vocabulary = model.network.inner.config.vocab_size
+    vocabulary = model.network.config.vocab_size
     for name in names:
         teacher = models.get(name)
         if teacher is None or teacher is model or teacher.spec.head:
             raise BadRequest(f"teacher {name!r} is no other language model of this worker")
-        check_heads(teacher.spec.path, teacher.network.inner.config, teacher.spec.tensor, model.spec.sequence)
+        check_heads(teacher.spec.path, teacher.network.config, teacher.spec.tensor, model.spec.sequence)
         if model.spec.sequence > 1 and not teacher.network.shares:
             raise BadRequest(f"teacher {name!r} carries a state along a row, of which its student's ranks hold parts")
-        if teacher.network.inner.config.vocab_size < vocabulary:
+        if (eye := model.network.eye) and images.ARRAYS[0] in arrays and not eye.same(teacher.network.eye):
+            raise BadRequest(f"teacher {name!r} does not read images as its student does")
+        if teacher.network.config.vocab_size < vocabulary:
             raise BadRequest(f"teacher {name!r} has a smaller vocabulary than its student, {vocabulary}")
     teacher_of = _array(arrays, "teacher", np.int32, n)
     if teacher_of.min() < 0 or teacher_of.max() >= len(names):

@@ -22,6 +22,9 @@ BLOCK = 16 << 20  # bytes that a rank reads at once
 
 ADAPTER, PEFT = "default", "base_model.model."  # PEFT's name of the only adapter, and what its files put before others
 
+# Models of text and images whose text part is trained without the rest.
+TEXT_ALONE = ("gemma3", "mistral3", "qwen3_5")
+
 # How names of the text part begin in files of a model of text and images, in place of the model's own prefix.
 COMPOSITE = ("model.language_model.", "language_model.model.")
 
@@ -43,16 +46,17 @@ def without_values() -> Iterator[None]:
         yield
 
 
-def text_config(path: str) -> Any:
-    """Returns the configuration of a model, or of the text part of a model of text and images, which is trained alone."""
+def config_of(path: str) -> Any:
+    """Returns the configuration of a model, or of its text part if that is trained alone."""
     config = AutoConfig.from_pretrained(path)
     text = config.get_text_config(decoder=True)
-    if text is not config:
+    if config.model_type in TEXT_ALONE:
         with open(os.path.join(path, "config.json")) as f:
             tied = json.load(f).get("tie_word_embeddings")
         if tied is not None:
             text.tie_word_embeddings = tied
-    return text
+        return text
+    return config
 
 
 def build(of: Any, config: Any, path: str, **kwargs: Any) -> Any:

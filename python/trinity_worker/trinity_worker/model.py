@@ -103,7 +103,7 @@ class Model:
         """Returns the wanted streams [N] on rank 0, log-probabilities of targets [N, K]; nothing elsewhere. With a
         load-balancing loss, a held graph comes with its sum over the ranks, times the tokens of the step."""
         used = [self.network, *(teachers[n].network for n in meta.get("teachers", ()))]
-        batch, hold = Batch(arrays, all(n.shares for n in used)), bool(meta.get("hold"))
+        batch, hold = Batch(arrays, all(n.shares for n in used), self.network.eye), bool(meta.get("hold"))
         self.held = None
         pack = batch.pack(self.row, self.device, self.parts)
         places = batch.places(self.row, self.part, self.spec.sequence)

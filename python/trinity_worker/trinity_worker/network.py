@@ -15,17 +15,19 @@ from torch.func import functional_call
 from torch.nn.functional import embedding
 from transformers import (
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     PreTrainedModel,
 )
 
-from . import adapted_experts, attention, compiled, loading, proof
+from . import adapted_experts, attention, compiled, images, loading, proof
 from .apart import Apart
 from .batch import Pack
 from .copies import Copies
 from .experts import imbalance, loads
 from .head import Head, Want
+from .images import Eye
 from .layout import DDP, FSDP2, Layout
 from .loading import ADAPTER
 from .logits import PLAIN, Finish
@@ -62,15 +64,19 @@ class Spec:
     compile: bool = False  # the layers and the head, where torch.compile works
     sequence: int = 1  # ranks that hold the parts of each row
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
+    vision: bool = False  # train what makes features of images, too
 
 
 def check_config(path: str, head: str) -> int:
     """Returns the size of the vocabulary. It refuses models that would not load, or that rows cannot hold."""
     try:
-        config = loading.text_config(path)
+        config = loading.config_of(path)
     except Exception as e:  # transformers has errors of its own
         raise BadRequest(f"model {path}: {e}") from e
-    rope = getattr(config, "rope_parameters", None) or {}
+    if sees(config) and head:
+        raise BadRequest(f"model {path} ({config.model_type}) reads images, which no critic or reward model here does")
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None) or {}
     for one in (rope, *(r for r in rope.values() if isinstance(r, dict))):  # or one for each type of layer
         if one.get("rope_type") in LENGTH_ROPES:
             raise BadRequest(
@@ -82,10 +88,15 @@ def check_config(path: str, head: str) -> int:
             f"model {path} ({config.model_type}): transformers has no {HEADS[head].__name__} of this family: "
             "take a critic or a reward model of another family"
         )
-    vocabulary = getattr(config, "vocab_size", None)
+    vocabulary = getattr(text, "vocab_size", None)
     if not isinstance(vocabulary, int):
         raise BadRequest(f"model {path} ({config.model_type}) has no vocab_size in its configuration")
     return vocabulary
+
+
+def sees(config: Any) -> bool:
+    """Reports whether a model reads images."""
+    return getattr(config, "vision_config", None) is not None
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -109,17 +120,21 @@ class Network(nn.Module):
         self.spec = spec
         # Masters are float32: AdamW on bfloat16 weights would lose small updates.
         dtype = torch.float32 if spec.train else DTYPES[spec.dtype]
-        kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention.NAME}
+        config = loading.config_of(spec.path)
+        if spec.head:
+            config.num_labels = 1
+        packed: Any = {"text_config": attention.NAME, "vision_config": "sdpa"} if sees(config) else attention.NAME
+        kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": packed}
         if base is not None:
             self.lm: Any = sharing(base.lm)
         elif spec.head:
-            config = loading.text_config(spec.path)
-            config.num_labels = 1
             self.lm = loading.build(HEADS[spec.head], config, spec.path, **kwargs)
             self._set_score(arrays)
         else:
-            config = loading.text_config(spec.path)
-            self.lm = loading.build(AutoModelForCausalLM, config, spec.path, **kwargs)
+            of = AutoModelForImageTextToText if sees(config) else AutoModelForCausalLM
+            self.lm = loading.build(of, config, spec.path, **kwargs)
+        self.packed = packed
+        self.eye = Eye(spec.path, self.body) if sees(config) else None
         if self.projection.bias is not None and not spec.head:
             raise BadRequest(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
         self.lm.eval()  # no dropout
@@ -127,7 +142,7 @@ class Network(nn.Module):
             raise BadRequest(
                 f"model {spec.path} ({self.inner.config.model_type}): {why}, so neighbours cannot divide it"
             )
-        self.finish = PLAIN if spec.head else Finish.of(self.inner.config)
+        self.finish = PLAIN if spec.head else Finish.of(self.config)
         self.apart = Apart(self.lm)
         if spec.sequence > 1 and self.apart.modules:
             raise BadRequest(
@@ -137,12 +152,11 @@ class Network(nn.Module):
         if base is None:
             proof.require(self, layout)
         self.lm.requires_grad_(spec.train and not spec.lora)
+        if self.eye and not spec.vision:
+            for part in self.seeing:
+                part.requires_grad_(False)
         if spec.lora:
-            from peft import PeftModel
-
-            self.lm = PeftModel.from_pretrained(
-                self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False, low_cpu_mem_usage=True
-            )
+            self.lm = self._adapted()
             adapted_experts.attach(self.lm, f"{spec.path} ({self.inner.config.model_type})")
         self.lm.eval()
         self.loads: torch.Tensor | None = None  # [layers, experts] tokens that experts got since the last step
@@ -170,8 +184,24 @@ class Network(nn.Module):
         return self.lm if isinstance(self.lm, PreTrainedModel) else self.lm.get_base_model()
 
     @property
-    def decoder(self) -> Any:
+    def body(self) -> Any:
+        """The model below its head."""
         return getattr(self.inner, self.inner.base_model_prefix)
+
+    @property
+    def decoder(self) -> Any:
+        """The body of the language model, without what makes features of images."""
+        return (images.part_of(self.body, images.TEXT) if sees(self.inner.config) else None) or self.body
+
+    @property
+    def seeing(self) -> list[nn.Module]:
+        """The parts that make features of images: the tower, and what adapts its width."""
+        return [part for part in self.body.children() if part is not self.decoder]
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the language model."""
+        return self.inner.config.get_text_config()
 
     @property
     def projection(self) -> Any:
@@ -182,21 +212,39 @@ class Network(nn.Module):
     @property
     def chosen(self) -> int:
         """The experts that a router chooses for a token."""
-        return self.inner.config.num_experts_per_tok
+        return self.config.num_experts_per_tok
 
     @property
     def routed(self) -> bool:
         """Whether the model has experts."""
-        config = self.inner.config
+        config = self.config
         experts = any(getattr(config, key, None) for key in ("num_experts", "num_local_experts"))
         return experts and hasattr(config, "output_router_logits")
 
     @property
     def aux_loss(self) -> float:
         """The coefficient of the load-balancing loss in the training loss; 0 without one."""
-        config = self.inner.config
+        config = self.config
         wanted = self.spec.train and self.routed and config.output_router_logits
         return float(getattr(config, "router_aux_loss_coef", 0.0)) if wanted else 0.0
+
+    def _adapted(self) -> Any:
+        """Returns the model with the adapter of the spec, which has the modules of its file alone: their last names may be
+        those of modules in a tower, too."""
+        from peft import PeftConfig, PeftModel
+
+        config = PeftConfig.from_pretrained(self.spec.lora)
+        if self.eye:
+            names = loading.stored(self.spec.lora, adapter=True)
+            config.target_modules = sorted({n.removeprefix(loading.PEFT).rsplit(".lora_", 1)[0] for n in names})
+        return PeftModel.from_pretrained(
+            self.lm,
+            self.spec.lora,
+            is_trainable=self.spec.train,
+            config=config,
+            autocast_adapter_dtype=False,
+            low_cpu_mem_usage=True,
+        )
 
     def _set_score(self, arrays: Arrays) -> None:
         for name in ("weight", "bias"):
@@ -216,7 +264,8 @@ class Network(nn.Module):
 
     def _shard(self, mesh: DeviceMesh) -> None:
         policy = MixedPrecisionPolicy(param_dtype=DTYPES[self.spec.compute], reduce_dtype=torch.float32)
-        for layer in self.decoder.layers:
+        tower = images.part_of(self.body, images.TOWER) if self.eye else None
+        for layer in (*self.decoder.layers, *(images.blocks(tower) if tower else ())):
             fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=not self.spec.gathered)
         fully_shard(self, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
         # The driver's derivatives are those of the loss of the whole step, so gradients are summed, not averaged. A
@@ -243,7 +292,7 @@ class Network(nn.Module):
         self.apart.lengths = pack.lengths  # the backward pass may compute layers again
         with off:
             out = self.decoder(
-                input_ids=pack.ids,
+                **(self._embedded(pack) if pack.seen else {"input_ids": pack.ids}),
                 position_ids=pack.positions,
                 use_cache=False,
                 trinity_row=pack.row,
@@ -274,6 +323,22 @@ class Network(nn.Module):
         h = h.to(v.weight.dtype)
         low, up = self._head_adapter(h) if adapter else (None, None)
         return (*Head.apply(h, v.weight, pack.targets, want, v, low, up), *routers)
+
+    def _embedded(self, pack: Pack) -> dict[str, Any]:
+        """Returns what the decoder gets of a row with images: its embeddings, with features in place of those of
+        placeholders, and the features of single layers of the tower (DeepStack) if the model has them."""
+        seen: Any = pack.seen
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.spec.vision):
+            out = self.body.get_image_features(**seen.values)
+        states = self.decoder.get_input_embeddings()(pack.ids)
+        mask = torch.zeros(states.shape[1], dtype=torch.bool, device=states.device)
+        mask[seen.rows] = True
+        features = embedding(seen.order, torch.cat(list(out.pooler_output)).to(states.dtype))
+        inputs: dict[str, Any] = {"inputs_embeds": states.masked_scatter(mask[None, :, None], features)}
+        if deep := getattr(out, "deepstack_features", None):
+            inputs["visual_pos_masks"] = mask[None]
+            inputs["deepstack_visual_embeds"] = [embedding(seen.order, torch.cat(list(of))) for of in deep]
+        return inputs
 
     @property
     def shares(self) -> bool:

@@ -9,7 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import images
 from .apart import Apart
+
+BLOCKS = 8  # of a tower, which a row and its single sequences compute alike
 
 
 def in_float32(network: Any) -> Any:
@@ -21,10 +24,15 @@ def in_float32(network: Any) -> Any:
             kinds.add(kind)
             count = i + 1
     network.decoder.layers = layers[:count]
+    tower = images.part_of(network.body, images.TOWER) if network.eye else None
+    all = images.blocks(tower) if tower else nn.ModuleList()
+    cut = list(all[BLOCKS:])
+    del all[BLOCKS:]
     try:
         small = copy.deepcopy(network)
     finally:
         network.decoder.layers = layers
+        all.extend(cut)
     for module in small.modules():
         module.__dict__.pop("forward", None)  # which would compute with the modules of the original
     small.apart = Apart(small.lm)
@@ -49,4 +57,10 @@ def _kind(layer: nn.Module) -> tuple[Any, ...]:
 
 
 def _is_switch(name: str, value: Any) -> bool:
-    return not name.startswith("_") and (value is None or isinstance(value, bool | str))
+    return not name.startswith("_") and (
+        value is None
+        or isinstance(value, bool | str)
+        or isinstance(value, int)
+        and value in (0, 1)
+        and "idx" not in name
+    )
