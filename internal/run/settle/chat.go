@@ -13,8 +13,9 @@ import (
 
 const toolCallParserKey = "explorer.rollout_model.tool_call_parser"
 
-// openText opens the tokenizer and the chat template of the model at a path.
-func openText(s *config.Settled, path string) (*renderer.Renderer, error) {
+// openText opens the tokenizer and the chat template of the model at a path. kept keeps the images that the
+// run shows the model.
+func openText(s *config.Settled, path string, kept imageStore) (*renderer.Renderer, error) {
 	m := &s.Model
 	template := m.CustomChatTemplate
 	if template == "" && m.ChatTemplatePath != "" {
@@ -28,10 +29,14 @@ func openText(s *config.Settled, path string) (*renderer.Renderer, error) {
 	if m.EnableThinking != nil {
 		kwargs["enable_thinking"] = *m.EnableThinking
 	}
+	images, err := imagesOf(s, path, kept)
+	if err != nil {
+		return nil, err
+	}
 	r := &s.Explorer.RolloutModel
 	return renderer.Open(path, renderer.Options{
 		Template: template, Kwargs: kwargs, ToolCallParser: toolCallParser(s), ToolCallPattern: r.ToolCallPattern,
-		ReasoningParser: r.ReasoningParser, KeepThinking: r.KeepThinking,
+		ReasoningParser: r.ReasoningParser, KeepThinking: r.KeepThinking, Images: images,
 	})
 }
 

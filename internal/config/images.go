@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/registry"
+)
+
+const multimodalKey = "explorer.rollout_model.enable_multimodal"
+
+// SeesImages reports whether the run shows the model images: of its rows, or of requests to its gateway.
+func (s *Settled) SeesImages() bool {
+	if s.Explorer.RolloutModel.EnableMultimodal && s.Samples {
+		return true
+	}
+	for _, t := range s.Data.Tasksets { // in mode train, explorers elsewhere read them
+		if t.Format.ImageKey != "" {
+			return true
+		}
+	}
+	for _, b := range s.Data.Besides() {
+		if b.Format.ImageKey != "" {
+			return true
+		}
+	}
+	b := s.Buffer.TrainerInput.ExperienceBuffer
+	return b != nil && b.Format.ImageKey != ""
+}
+
+// refusedImages says which engine of the mode reads text alone. Without a key all read images.
+type refusedImages struct{ key, what, hint string }
+
+// seeing is a trainer or a sampler that reads images.
+type seeing interface{ SeesImages() }
+
+// blindEngine returns the first engine of the mode that reads text alone.
+func (s *Settled) blindEngine() refusedImages {
+	for _, e := range s.opened() {
+		catalog, ok := registry.Find(e.kind)
+		if !ok || !catalog.Has(e.name) {
+			continue
+		}
+		if _, sees := catalog.Default(e.name).(seeing); sees {
+			continue
+		}
+		key := map[string]string{"trainer": trainerTypeKey, "sampler": engineTypeKey}[e.kind]
+		others := slices.DeleteFunc(catalog.Names(), func(name string) bool {
+			_, sees := catalog.Default(name).(seeing)
+			return !sees
+		})
+		hint := ""
+		if len(others) > 0 {
+			hint = fmt.Sprintf("set %s to %s, or leave it out", key, strings.Join(others, " or "))
+		}
+		return refusedImages{key, fmt.Sprintf("images for the %s %s, which reads text alone", e.kind, e.name), hint}
+	}
+	return refusedImages{}
+}
