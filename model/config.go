@@ -155,3 +155,6 @@ func (c *Config) Differs(other *Config) string {
 	}
 	return ""
 }
+
+// SeesImages reports whether the model has a part that reads images.
+func (c *Config) SeesImages() bool { return c.Raw["vision_config"] != nil }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,7 +93,9 @@ func ParseConfig(text []byte) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model_type: %w", err)
 	}
-	r.family = *f
+	if r.family = *f; f.wraps {
+		r.unwrap()
+	}
 	r.sizes()
 	r.flags()
 	if r.foreign {
@@ -110,6 +113,18 @@ func ParseConfig(text []byte) (*Config, error) {
 		r.errs = append(r.errs, c.check())
 	}
 	return c, together(r.errs)
+}
+
+// unwrap makes the keys of the text part of a model that reads more than text those of the model. Older files have them
+// beside the other keys.
+func (r *configReader) unwrap() {
+	text, _ := r.raw["text_config"].(map[string]any)
+	r.raw = maps.Clone(r.raw)
+	for key, value := range text {
+		if value != nil {
+			r.raw[key] = value
+		}
+	}
 }
 
 // configReader reads the keys of config.json into a Config.

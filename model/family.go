@@ -30,6 +30,7 @@ type family struct {
 	projections       projectionNames                     // the usual ones if empty
 	norms             Norms                               // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
+	wraps             bool                                // the keys of its text part are in text_config
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the names of classes with another head; "" means that of class
 	read              func(r *configReader)               // reads the keys that only the family has
@@ -116,7 +117,7 @@ func familyOf(architecture string) (*family, error) {
 // ggufFamily returns the family that llama.cpp calls by name, and the family's own name.
 func ggufFamily(name string) (*family, string, error) {
 	for _, own := range architectures() {
-		if f := families[own]; f.gguf.name == name && families[name] == nil {
+		if f := families[own]; f.gguf.name == name && (families[name] == nil || families[name].foreign) {
 			return f, own, nil
 		}
 	}

@@ -1,0 +1,3 @@
+package model
+
+var _ = register("qwen2_vl", family{class: "Qwen2VLForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, wraps: true, foreign: true})

@@ -1,0 +1,3 @@
+package model
+
+var _ = register("smolvlm", family{class: "SmolVLMForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, wraps: true, foreign: true})
