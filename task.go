@@ -48,7 +48,7 @@ type TaskFormat struct {
 	ChosenKey       string `yaml:"chosen_key" default:"chosen" doc:"Key of the preferred reply (DPO)."`
 	RejectedKey     string `yaml:"rejected_key" default:"rejected" doc:"Key of the other reply (DPO)."`
 	MarginKey       string `yaml:"margin_key" doc:"Key of how much better the preferred reply is (reward models). Own key of Trinity-Go."`
-	ImageKey        string `yaml:"image_key" doc:"Key of the row's images."`
+	ImageKey        string `yaml:"image_key" doc:"Key of the row's images. <image> in a text is where the next one belongs."`
 	LabelKey        string `yaml:"label_key" default:"label" doc:"Key of the verdict on a reply, true or false (KTO). Own key of Trinity-Go."`
 }
 
