@@ -36,8 +36,8 @@ type refusedImages struct{ key, what, hint string }
 type seeing interface{ SeesImages() }
 
 // blindEngine returns the first engine of the mode that reads text alone.
-func (s *Settled) blindEngine() refusedImages {
-	for _, e := range s.opened() {
+func blindEngine(s *Settled) refusedImages {
+	for i, e := range s.opened() {
 		catalog, ok := registry.Find(e.kind)
 		if !ok || !catalog.Has(e.name) {
 			continue
@@ -45,7 +45,10 @@ func (s *Settled) blindEngine() refusedImages {
 		if _, sees := catalog.Default(e.name).(seeing); sees {
 			continue
 		}
-		key := map[string]string{"trainer": trainerTypeKey, "sampler": engineTypeKey}[e.kind]
+		key := engineTypeKey
+		if s.Trains && i == 0 {
+			key = trainerTypeKey
+		}
 		others := slices.DeleteFunc(catalog.Names(), func(name string) bool {
 			_, sees := catalog.Default(name).(seeing)
 			return !sees

@@ -124,7 +124,8 @@ func TestImagesOfHubSnapshots(t *testing.T) {
 	const snapshot = "datasets--a--b/snapshots/0123456789abcdef0123456789abcdef01234567"
 	dir := write(t, map[string]string{"datasets--a--b/blobs/1": file, "secret.png": file, snapshot + "/train/below/kept.png": file,
 		"datasets--a--b/blobs/rows": `{"i": "below/a.png"}` + "\n" + `{"i": "below/kept.png"}` + "\n" + `{"i": "below/out.png"}`})
-	for name, to := range map[string]string{"rows.jsonl": "../../../blobs/rows", "below/a.png": "../../../../blobs/1", "below/out.png": "../../../../../secret.png"} {
+	for name, to := range map[string]string{"rows.jsonl": "../../../blobs/rows", "below/a.png": "../../../../blobs/1",
+		"below/out.png": "../../../../../secret.png"} {
 		if err := os.Symlink(filepath.FromSlash(to), filepath.Join(dir, snapshot, "train", name)); err != nil {
 			t.Skip(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/algorithm"
-	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
@@ -36,7 +35,7 @@ type Stage struct {
 	Rewards       []rewardModel // that the tasks require
 	teacherModels []teacherModel
 	Text          *renderer.Renderer // nil if the model has no tokenizer
-	images        imageStore         // in memory, unless the stage runs
+	runs          bool               // and keeps the images that it shows; a plan writes nothing
 }
 
 // Resolve builds the plug-ins that a configuration names. Of files it only reads which base model an
@@ -154,13 +153,13 @@ func isAtService(cfg *config.Settled, key string) bool {
 
 // Fetch finds the models of the stage, downloads those that are not on this machine, and checks them.
 func (s *Stage) Fetch(ctx context.Context, say func(string)) error {
-	s.images = blobs.In(s.CheckpointJobDir)
+	s.runs = true
 	return s.locate(fetch(ctx, s.Settled, say))
 }
 
 // FetchPolicy finds the model that the stage trains or samples, and the critic's.
 func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
-	s.images = blobs.In(s.CheckpointJobDir)
+	s.runs = true
 	return s.locatePolicy(fetch(ctx, s.Settled, say))
 }
 
@@ -234,10 +233,7 @@ func (s *Stage) locatePolicy(find finder) (err error) {
 		return err
 	}
 	if s.ModelPath != "" {
-		if s.images == nil {
-			s.images = &forgotten{}
-		}
-		if s.Text, err = openText(s.Settled, s.ModelPath, s.images); err != nil {
+		if s.Text, err = openText(s.Settled, s.ModelPath, s.runs); err != nil {
 			return err
 		}
 		for i := range s.Tasksets {
@@ -299,7 +295,7 @@ func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
 	if path == "" {
 		return nil, fmt.Errorf("the model %s is not on this machine", cfg.Model.ModelPath)
 	}
-	text, err := openText(cfg, path, &forgotten{})
+	text, err := openText(cfg, path, false)
 	if err == nil && text == nil {
 		err = fmt.Errorf("the model %s has no tokenizer", cfg.Model.ModelPath)
 	}

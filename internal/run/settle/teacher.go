@@ -10,7 +10,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/place"
@@ -36,15 +35,12 @@ func (s *Stage) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
 	offload, _ := s.Trainer.Offload("") // veRL's tree has no part for teachers
 	layout := s.Trainer.Layout()
 	layout.Tensor = 0 // its matrices may be of other sizes
-	spec := engine.TrainerSpec{
+	return engine.TrainerSpec{
 		Service:   service,
 		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.Openers.Programs.Train,
 		Compile: s.Trainer.Compiled(), Layout: layout, ParamOffload: offload || s.Openers.TakeTurns(),
+		Vision: place.Vision(s.Settled),
 	}
-	if s.SeesImages() {
-		spec.Vision.File = blobs.In(s.CheckpointJobDir).Get
-	}
-	return spec
 }
 
 // CheckTeacher returns an error if a model cannot be asked about the student's tokens. A student

@@ -17,12 +17,13 @@ var failImages = failpoint.New("images.sent")
 func (s *Server) handleImage(w http.ResponseWriter, r *http.Request) {
 	_, _, err := s.sender(r)
 	if err == nil {
-		err = s.keepImage(w, r, r.PathValue("digest"))
+		err = keepImage(w, r, blobs.In(s.Dir))
 	}
 	answer(w, struct{}{}, err)
 }
 
-func (s *Server) keepImage(w http.ResponseWriter, r *http.Request, digest string) error {
+func keepImage(w http.ResponseWriter, r *http.Request, store blobs.Store) error {
+	digest := r.PathValue("digest")
 	file, err := receive(w, r, blobs.MaxBytes)
 	if err != nil {
 		return err
@@ -30,7 +31,7 @@ func (s *Server) keepImage(w http.ResponseWriter, r *http.Request, digest string
 	if got := blobs.Digest(file); got != digest {
 		return fmt.Errorf("%w: the image has the digest %s, and the request says %.80q", errBad, got, digest)
 	}
-	_, err = blobs.In(s.Dir).Put(file)
+	_, err = store.Put(file)
 	return err
 }
 
