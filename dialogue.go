@@ -94,7 +94,8 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 	if err != nil {
 		return nil, err
 	}
-	if next.called, err = d.model.call(ctx, Prompt{Tokens: sequence, Images: files}, append(slices.Clip(options), d.model.hold)...); err != nil {
+	prompt := Prompt{Tokens: sequence, Images: files}
+	if next.called, err = d.model.call(ctx, prompt, append(slices.Clip(options), d.model.hold)...); err != nil {
 		switch {
 		case len(d.replies) > 0 || !errors.Is(err, ErrNoRoom):
 		case errors.Is(err, ErrNoTokens):

@@ -93,7 +93,7 @@ func ParseConfig(text []byte) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model_type: %w", err)
 	}
-	if r.family = *f; f.wraps {
+	if r.family = *f; f.wraps() {
 		r.unwrap()
 	}
 	r.sizes()
@@ -124,6 +124,9 @@ func (r *configReader) unwrap() {
 		if value != nil {
 			r.raw[key] = value
 		}
+	}
+	if r.family.read != nil {
+		r.family.read(r)
 	}
 }
 

@@ -30,7 +30,6 @@ type family struct {
 	projections       projectionNames                     // the usual ones if empty
 	norms             Norms                               // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
-	wraps             bool                                // the keys of its text part are in text_config
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
 	classifier        string                              // prefix of the names of classes with another head; "" means that of class
 	read              func(r *configReader)               // reads the keys that only the family has
@@ -40,6 +39,10 @@ type family struct {
 
 // hasWindow reports whether models of the family may have a sliding window.
 func (f *family) hasWindow() bool { return f.slidingWindow > 0 || f.slidingEverywhere }
+
+// wraps reports whether config.json has the keys of the model's text part in text_config. These classes of transformers
+// read more than text.
+func (f *family) wraps() bool { return strings.HasSuffix(f.class, "ForConditionalGeneration") }
 
 // rotation says what RoPE of a family may be, besides that of all families.
 type rotation struct {

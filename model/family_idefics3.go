@@ -1,3 +1,5 @@
 package model
 
-var _ = register("idefics3", family{class: "Idefics3ForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, wraps: true, foreign: true})
+var _ = register("idefics3", family{
+	class: "Idefics3ForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, foreign: true,
+})

@@ -1,3 +1,5 @@
 package model
 
-var _ = register("qwen3_vl", family{class: "Qwen3VLForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, wraps: true, foreign: true})
+var _ = register("qwen3_vl", family{
+	class: "Qwen3VLForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, foreign: true,
+})

@@ -1,3 +1,5 @@
 package model
 
-var _ = register("smolvlm", family{class: "SmolVLMForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, wraps: true, foreign: true})
+var _ = register("smolvlm", family{
+	class: "SmolVLMForConditionalGeneration", kvHeadsOptional: true, maxPositions: 32768, foreign: true,
+})

@@ -108,6 +108,9 @@ var errTokens = errors.New("a model behind an API of text takes messages alone, 
 
 // Sample implements trinity.Sampler. It scores no tokens: a call that only asks for that gets nothing.
 func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if err := engine.CheckPrompt(&prompt, "a model behind an API of text (external)"); err != nil {
+		return nil, err
+	}
 	if p.ScorePrompt {
 		return nil, nil
 	}

@@ -1,13 +1,13 @@
 package renderer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 // Images says how a model's prompts show images, and where their files are. [ImagesOf] makes it for a model.
@@ -56,7 +56,7 @@ func (r *Renderer) PlaceImages(tokens []int32, messages []trinity.Message) (imag
 	}
 	at := 0
 	for _, digest := range digests {
-		text, grid, err := r.shown(digest)
+		text, grid, err := r.images.shown(digest)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (r *Renderer) PlaceImages(tokens []int32, messages []trinity.Message) (imag
 		for at < len(tokens) && tokens[at] != own[0] {
 			at++
 		}
-		if err := r.withoutFeatures(tokens[:at], from); err != nil {
+		if err := r.images.without(r.tok, tokens[:at], from); err != nil {
 			return nil, err
 		}
 		if end := at + len(own); end > len(tokens) || !slices.Equal(tokens[at:end], own) {
@@ -74,13 +74,13 @@ func (r *Renderer) PlaceImages(tokens []int32, messages []trinity.Message) (imag
 		images = append(images, trinity.Image{Digest: digest, At: at, Len: len(own), Grid: grid})
 		at += len(own)
 	}
-	return images, r.withoutFeatures(tokens, at)
+	return images, r.images.without(r.tok, tokens, at)
 }
 
-// withoutFeatures returns an error if tokens from a place on have one whose place the features of an image take.
-func (r *Renderer) withoutFeatures(tokens []int32, from int) error {
-	for _, text := range r.images.Features {
-		id, ok := r.tok.TokenID(text)
+// without returns an error if tokens from a place on have one whose place the features of an image take.
+func (v *Images) without(tok *tokenizer.Tokenizer, tokens []int32, from int) error {
+	for _, text := range v.Features {
+		id, ok := tok.TokenID(text)
 		if i := slices.Index(tokens[from:], id); ok && i >= 0 {
 			return fmt.Errorf("renderer: token %d is %s, and there is no image", from+i, text)
 		}
@@ -89,8 +89,8 @@ func (r *Renderer) withoutFeatures(tokens []int32, from int) error {
 }
 
 // shown returns what takes the place of the placeholder of an image, and the image's patches.
-func (r *Renderer) shown(digest string) (text string, grid [3]int, err error) {
-	if text, grid, err = r.images.Of(digest); err != nil {
+func (v *Images) shown(digest string) (text string, grid [3]int, err error) {
+	if text, grid, err = v.Of(digest); err != nil {
 		err = fmt.Errorf("renderer: the image %s: %w", digest, err)
 	}
 	return text, grid, err
@@ -105,15 +105,4 @@ func digestsOf(messages []trinity.Message) (digests []string) {
 		}
 	}
 	return digests
-}
-
-// RenderImages is [Renderer.Render] with the places of the images in the tokens.
-func RenderImages(r *Renderer, messages []trinity.Message, tools json.RawMessage, generate bool) (
-	tokens []int32, images []trinity.Image, err error,
-) {
-	if tokens, err = r.Render(messages, tools, generate); err != nil {
-		return nil, nil, err
-	}
-	images, err = r.PlaceImages(tokens, messages)
-	return tokens, images, err
 }

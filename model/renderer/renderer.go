@@ -204,7 +204,8 @@ func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*
 		return nil, fmt.Errorf("renderer: a chat needs at least one message")
 	}
 	if i := slices.IndexFunc(messages, func(m trinity.Message) bool { return m.Parts != nil }); i >= 0 {
-		return nil, fmt.Errorf("renderer: messages[%d] has an image: images are rendered for the policy's prompts, not for a chat that training learns", i)
+		return nil, fmt.Errorf("renderer: messages[%d] has an image: images are rendered for the policy's prompts, not for a chat that "+
+			"training learns", i)
 	}
 	c := &chat{r: r, given: messages}
 	for i, m := range messages {

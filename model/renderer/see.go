@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -114,29 +113,49 @@ func (s *seen) markText(text string) string {
 	return out.String() + text[from:]
 }
 
-// jsonText matches a text in JSON.
-var jsonText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-
 // markJSON marks the texts in JSON, also in JSON that is a text, as the arguments of a call may be.
 func (s *seen) markJSON(raw json.RawMessage) json.RawMessage {
-	return jsonText.ReplaceAllFunc(raw, func(quoted []byte) []byte {
-		var text string
-		if json.Unmarshal(quoted, &text) != nil {
-			return quoted
+	var out []byte
+	for from := 0; from < len(raw); {
+		begin := bytes.IndexByte(raw[from:], '"')
+		if begin < 0 {
+			return append(out, raw[from:]...)
 		}
-		marked := s.markText(text)
-		if inner := strings.TrimSpace(text); strings.HasPrefix(inner, "{") && json.Valid([]byte(inner)) {
-			marked = string(s.markJSON(json.RawMessage(text)))
+		begin += from
+		end := begin + 1 // of the text
+		for end < len(raw) && raw[end] != '"' {
+			if raw[end] == '\\' {
+				end++
+			}
+			end++
 		}
-		if marked == text {
-			return quoted
-		}
-		out, err := json.Marshal(marked)
-		if err != nil {
-			return quoted
-		}
-		return out
-	})
+		end = min(end+1, len(raw))
+		out = append(append(out, raw[from:begin]...), s.markQuoted(raw[begin:end])...)
+		from = end
+	}
+	return out
+}
+
+// markQuoted marks a text in quotes.
+func (s *seen) markQuoted(quoted []byte) []byte {
+	var text string
+	if json.Unmarshal(quoted, &text) != nil {
+		return quoted
+	}
+	marked := s.markText(text)
+	if inner := strings.TrimSpace(text); strings.HasPrefix(inner, "{") && json.Valid([]byte(inner)) {
+		marked = string(s.markJSON(json.RawMessage(text)))
+	}
+	if marked == text {
+		return quoted
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if e.Encode(marked) != nil {
+		return quoted
+	}
+	return bytes.TrimSpace(out.Bytes())
 }
 
 // unusedMark returns a character that no message has. Unicode reserves these for the use inside of
@@ -184,7 +203,7 @@ func (s *seen) encode(text string, digests []string) ([]int32, error) {
 		if i == len(digests) {
 			break
 		}
-		shown, _, err := s.r.shown(digests[i])
+		shown, _, err := images.shown(digests[i])
 		if err != nil {
 			return nil, err
 		}

@@ -64,6 +64,7 @@ type Options struct {
 	Develops bool // VLLM_SERVER_DEV_MODE=1
 	CPU      bool // no GPU
 	Fetches  bool // --weight-transfer-config '{"backend": "trinity_files"}'
+	Images   Images
 }
 
 // Fake is an inference server that answers with a sampler of this process, and may lie.
@@ -80,6 +81,7 @@ type Fake struct {
 
 	joined  joined
 	sampler trinity.Sampler
+	images  Images
 	vocab   int
 
 	mu      sync.Mutex
