@@ -29,6 +29,40 @@ func (s *Settled) SeesImages() bool {
 	return b != nil && b.Format.ImageKey != ""
 }
 
+// showsImages reports whether rows of tasksets or of training data have images.
+func showsImages(sets []tasksetPlace, buffer *Buffer) bool {
+	for _, p := range sets {
+		if p.set.Format.ImageKey != "" {
+			return true
+		}
+	}
+	for _, b := range buffer.TrainerInput.AuxiliaryBuffers {
+		if b.Format.ImageKey != "" {
+			return true
+		}
+	}
+	b := buffer.TrainerInput.ExperienceBuffer
+	return b != nil && b.Format.ImageKey != ""
+}
+
+// see lets auto, where these are the values of the configuration, stand for engines that read images.
+func (e *Engines) see(trainer, sampler string) {
+	if names := seeingNames(registry.Trainers.Catalog); trainer == "auto" && len(names) > 0 && !slices.Contains(names, e.Train) {
+		e.Train = names[0]
+	}
+	if names := seeingNames(registry.Samplers.Catalog); sampler == "auto" && len(names) > 0 && !slices.Contains(names, e.Sample) {
+		e.Sample = names[0]
+	}
+}
+
+// seeingNames returns the plug-ins of a kind that read images.
+func seeingNames(catalog *registry.Catalog) []string {
+	return slices.DeleteFunc(slices.Clone(catalog.Names()), func(name string) bool {
+		_, sees := catalog.Default(name).(seeing)
+		return !sees
+	})
+}
+
 // refusedImages says which engine of the mode reads text alone. Without a key all read images.
 type refusedImages struct{ key, what, hint string }
 
@@ -49,12 +83,8 @@ func blindEngine(s *Settled) refusedImages {
 		if s.Trains && i == 0 {
 			key = trainerTypeKey
 		}
-		others := slices.DeleteFunc(catalog.Names(), func(name string) bool {
-			_, sees := catalog.Default(name).(seeing)
-			return !sees
-		})
 		hint := ""
-		if len(others) > 0 {
+		if others := seeingNames(catalog); len(others) > 0 {
 			hint = fmt.Sprintf("set %s to %s, or leave it out", key, strings.Join(others, " or "))
 		}
 		return refusedImages{key, fmt.Sprintf("images for the %s %s, which reads text alone", e.kind, e.name), hint}

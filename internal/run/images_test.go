@@ -320,8 +320,9 @@ func TestBlindEnginesAreNamed(t *testing.T) {
 		{"trainer.trainer_type=cpu", "images for the trainer cpu, which reads text alone"},
 		{"explorer.rollout_model.engine_type=cpu", "images for the sampler cpu, which reads text alone"},
 		{"buffer.explorer_input.taskset.format.video_key=v", "write frames as images do"},
+		{"explorer.rollout_model.enable_multimodal=true explorer.rollout_model.engine_type=cpu", "enable_multimodal: not built into"},
 	} {
-		_, err := config.Load(p.config, config.Options{Overrides: p.seeing(c.override)})
+		_, err := config.Load(p.config, config.Options{Overrides: p.seeing(strings.Fields(c.override)...)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.override, err, c.want)
 		}
@@ -357,5 +358,20 @@ func TestDatasetsShowImages(t *testing.T) {
 				t.Errorf("%v, want an error with %s", err, want)
 			}
 		})
+	}
+}
+
+// auto is an engine that reads images if rows have them.
+func TestAutoSeesImages(t *testing.T) {
+	p := newSeeing(t)
+	cfg, err := config.Load(p.config, config.Options{Overrides: p.seeing("trainer.trainer_type=auto", "explorer.rollout_model.engine_type=auto")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, name := range map[string]string{"trainer": cfg.Settled()[0].Engines.Train, "sampler": cfg.Settled()[0].Engines.Sample} {
+		catalog, _ := registry.Find(kind)
+		if _, sees := catalog.Default(name).(interface{ SeesImages() }); !sees {
+			t.Errorf("the %s is %s, which reads text alone", kind, name)
+		}
 	}
 }
