@@ -25,6 +25,9 @@ type Task struct {
 	GroupSize    int            // rollouts of the task, G
 	Teacher      string         // Experience.Teacher of its rollouts, unless the workflow names another
 	Eval         bool           // evaluation: training learns nothing from the task
+	// Images are the digests of the row's canonical images, at format.image_key, which the run has kept; nil until a
+	// rollout begins. Messages shows them.
+	Images []string
 	// Pack has the tasks that a rollout solves one after the other, this one first, if the workflow
 	// solves packs (Requirements.Packs); else it is nil.
 	Pack []*Task
@@ -45,6 +48,7 @@ type TaskFormat struct {
 	ChosenKey       string `yaml:"chosen_key" default:"chosen" doc:"Key of the preferred reply (DPO)."`
 	RejectedKey     string `yaml:"rejected_key" default:"rejected" doc:"Key of the other reply (DPO)."`
 	MarginKey       string `yaml:"margin_key" doc:"Key of how much better the preferred reply is (reward models). Own key of Trinity-Go."`
+	ImageKey        string `yaml:"image_key" doc:"Key of the row's images. <image> in a text is where the next one belongs."`
 	LabelKey        string `yaml:"label_key" default:"label" doc:"Key of the verdict on a reply, true or false (KTO). Own key of Trinity-Go."`
 }
 

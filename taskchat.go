@@ -12,7 +12,15 @@ import (
 
 // ReadChat returns the messages in a value of a row: a list of objects with role and content, or such a
 // list as JSON text, which tables have. It returns nil for any other value. Errors name the column.
-func ReadChat(column string, v any) (chat []Message, err error) {
+func ReadChat(column string, v any) (chat []Message, err error) { return readChat(column, v, false) }
+
+// ReadChat is [ReadChat] for a value of the task's row. If the row has images, a part of type image is where the next one
+// belongs, as <image> is in a text.
+func (t *Task) ReadChat(column string, v any) (chat []Message, err error) {
+	return readChat(column, v, t.Format.ImageKey != "")
+}
+
+func readChat(column string, v any, images bool) (chat []Message, err error) {
 	if text, isText := v.(string); isText {
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
@@ -35,6 +43,9 @@ func ReadChat(column string, v any) (chat []Message, err error) {
 		}
 		if !isObject {
 			return nil, fmt.Errorf("%s[%d]: a message is an object with role and content, got %s", column, i, kindOf(entry))
+		}
+		if images {
+			fields = markImages(fields)
 		}
 		m, err := messageOf(fields)
 		if err != nil {
@@ -100,7 +111,7 @@ func (t *Task) chat() ([]Message, error) {
 		key, at = t.Format.MessagesKey, "format.messages_key"
 		asked, _ = t.Field(key)
 	}
-	chat, err := ReadChat(key, asked)
+	chat, err := t.ReadChat(key, asked)
 	switch v.(type) {
 	case []any, map[string]any:
 		if chat == nil && err == nil {
@@ -155,7 +166,7 @@ func (t *Task) System() (string, error) {
 
 // Messages returns the chat that asks the task's question: the row's own chat, or else the user's
 // message. It begins with a system message: the chat's own, else with the task's system prompt, else
-// with the given one, unless all are "".
+// with the given one, unless all are "". [ShowImages] puts the task's images into it.
 func (t *Task) Messages(system string) (messages []Message, err error) {
 	chat, err := t.chat()
 	if err != nil {
@@ -167,6 +178,11 @@ func (t *Task) Messages(system string) (messages []Message, err error) {
 			return nil, err
 		}
 		chat = []Message{{Role: "user", Content: question}}
+	}
+	if t.Images != nil {
+		if chat, err = ShowImages(chat, t.Images); err != nil {
+			return nil, err
+		}
 	}
 	own, err := t.System()
 	if err != nil {

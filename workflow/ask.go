@@ -50,7 +50,7 @@ func chatOf(t *trinity.Task, system string) (messages []trinity.Message, err err
 	own := *t
 	for _, key := range []string{t.Format.PromptKey, t.Format.MessagesKey, "messages"} {
 		v, _ := t.Field(key)
-		if chat, err := trinity.ReadChat(key, v); chat != nil || err != nil { // Messages reports the error
+		if chat, err := t.ReadChat(key, v); chat != nil || err != nil { // Messages reports the error
 			own.Format.PromptKey, own.Format.PromptTemplate = key, ""
 			break
 		}

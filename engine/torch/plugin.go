@@ -55,6 +55,9 @@ type plugin struct {
 	named  int     // models so far
 }
 
+// SeesImages says that experiences may have images.
+func (*plugin) SeesImages() {}
+
 // OpenTrainer implements engine.TrainerOpener. The first engine starts the worker.
 func (p *plugin) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	if err := checkSpec(spec); err != nil {

@@ -53,6 +53,7 @@ func datasets() map[string][]row {
 	handedOn(out)
 	products(out)
 	programs(out)
+	colours(out)
 	return out
 }
 

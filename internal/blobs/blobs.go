@@ -21,7 +21,7 @@ const Folder = "blobs"
 
 const (
 	scheme   = "sha256:"
-	maxBytes = 1 << 28 // of a blob: 64 megapixels are 192 MB at most
+	MaxBytes = 1 << 28 // of a blob: 64 megapixels are 192 MB at most
 )
 
 // Digest returns the digest of a file: sha256:HEX.
@@ -39,15 +39,15 @@ func In(dir string) Store { return Store{filepath.Join(dir, Folder)} }
 // Put keeps a file, which is on the disk when Put returns, and returns its digest. It writes nothing
 // if the store has the file, and replaces one that somebody has changed.
 func (s Store) Put(file []byte) (digest string, err error) {
-	if len(file) > maxBytes {
-		return "", fmt.Errorf("an image of %d bytes is too large to be kept: at most %d", len(file), maxBytes)
+	if len(file) > MaxBytes {
+		return "", fmt.Errorf("an image of %d bytes is too large to be kept: at most %d", len(file), MaxBytes)
 	}
 	digest = Digest(file)
 	path, err := s.path(digest)
 	if err != nil {
 		return "", err
 	}
-	if old, err := durable.ReadRegular(path, maxBytes); err == nil && bytes.Equal(old, file) {
+	if old, err := durable.ReadRegular(path, MaxBytes); err == nil && bytes.Equal(old, file) {
 		return digest, nil
 	}
 	if err := durable.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -62,7 +62,7 @@ func (s Store) Get(digest string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := durable.ReadRegular(path, maxBytes)
+	file, err := durable.ReadRegular(path, MaxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("the image %s is missing: %s was removed, or the run was copied without its folder %s", digest, path, Folder)

@@ -141,7 +141,7 @@ func (v *datasetView) prompt(task *trinity.Task) (string, error) {
 	messages, err := []trinity.Message(nil), error(nil)
 	answered := v.format.PromptTemplate == "" && endsWithReply(value)
 	if answered {
-		messages, err = trinity.ReadChat(v.format.PromptKey, value)
+		messages, err = task.ReadChat(v.format.PromptKey, value)
 	} else {
 		messages, err = task.Messages("")
 	}

@@ -153,9 +153,9 @@ func checkMixture(r report, algorithm *Algorithm, batch *Batch) {
 }
 
 // unsupported refuses settings of datasets that this version does not support.
-func (d *Data) unsupported(refuse func(key, what, hint string)) {
+func (d *Data) unsupported(blind refusedImages, refuse func(key, what, hint string)) {
 	for _, b := range d.Auxiliary {
-		b.unsupported(refuse)
+		b.unsupported(blind, refuse)
 		if b.TotalSteps != nil {
 			refuse(b.Key+".total_steps", "a number of steps for one buffer", "use total_epochs")
 		}
@@ -164,16 +164,16 @@ func (d *Data) unsupported(refuse func(key, what, hint string)) {
 		}
 	}
 	for _, b := range slices.Concat(d.Measured, d.Inputs) {
-		b.unsupported(refuse)
+		b.unsupported(blind, refuse)
 	}
 }
 
 // unsupported refuses settings that no buffer beside the experience buffer supports.
-func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
+func (b *NamedBuffer) unsupported(blind refusedImages, refuse func(key, what, hint string)) {
 	if b.ReplayBuffer.Enable {
 		refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
 	}
-	unsupportedFormat(b.Key, &b.Format, refuse)
+	unsupportedFormat(b.Key, &b.Format, blind, refuse)
 }
 
 // unusedOfDataset returns why the buffers at a pattern, which the run reads row by row, have no use for some keys.

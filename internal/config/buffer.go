@@ -113,8 +113,6 @@ type Format struct {
 	// Whether a row is a prompt and a response, or a list of messages.
 	PromptType         string `yaml:"prompt_type" default:"messages" enum:"messages|plaintext"`
 	trinity.TaskFormat `yaml:",inline"`
-	// Key of the images.
-	ImageKey string `yaml:"image_key"`
 	// Key of the videos.
 	VideoKey string `yaml:"video_key"`
 	// Key of the name of the row's own workflow; a row without one has the taskset's. It takes those of

@@ -57,8 +57,8 @@ func automatic(kind, value string) string {
 }
 
 // settleEngines applies the engine of the command line, and replaces auto with the engine that it stands
-// for.
-func settleEngines(r report, cluster *Cluster, engines *Engines, explorer *Explorer, trainer *Trainer) {
+// for. images says that rows have images.
+func settleEngines(r report, cluster *Cluster, engines *Engines, explorer *Explorer, trainer *Trainer, images bool) {
 	engine := r.source.opts.Engine
 	trainers, samplers := registry.Trainers.Names(), registry.Samplers.Names()
 	both := slices.DeleteFunc(trainers, func(name string) bool { return !slices.Contains(samplers, name) })
@@ -78,6 +78,9 @@ func settleEngines(r report, cluster *Cluster, engines *Engines, explorer *Explo
 	}
 	engines.Train = automatic("trainer", trainer.TrainerType)
 	engines.Sample = automatic("sampler", explorer.RolloutModel.EngineType)
+	if images {
+		engines.see(trainer.TrainerType, explorer.RolloutModel.EngineType)
+	}
 	engines.Launch = launcherOf(r, cluster)
 }
 

@@ -249,7 +249,7 @@ type InferenceModel struct {
 	RopeTheta *float64 `yaml:"rope_theta" range:"(0,)"`
 	// Continue after the end-of-sequence token.
 	IgnoreEos bool `yaml:"ignore_eos"`
-	// Accept images and videos.
+	// Accept images in requests of programs. Rows with image_key need no key here.
 	EnableMultimodal bool `yaml:"enable_multimodal"`
 	// Upstream records with it what is sampled over HTTP. Here that is always recorded.
 	EnableHistory bool `yaml:"enable_history"`

@@ -306,7 +306,9 @@ func (c *planner) engineWords() []string {
 		} else if c.run.source.opts.Engine != "" && c.run.source.opts.Engine != "auto" {
 			why = "--engine " + c.run.source.opts.Engine
 		} else if set == "auto" {
-			why = key + " is auto"
+			if why = key + " is auto"; c.run.SeesImages() {
+				why += " and rows have images"
+			}
 		}
 		words = append(words, fmt.Sprintf("%s: %s, because %s", what, got, why))
 	}

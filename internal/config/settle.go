@@ -19,10 +19,11 @@ func (s *Settled) settle(r report) {
 		s.InitSeed = *s.Model.Init.Seed
 	}
 	sets := s.Buffer.ExplorerInput.tasksets()
+	images := showsImages(sets, &s.Buffer)
 	settleAliases(r, &s.Algorithm, &s.Buffer, sets, &s.Explorer, &s.Synchronizer, &s.Trainer) // keys and values that have a new name
 	settleTinker(r, &s.Engines, &s.Explorer, &s.Model, &s.Trainer)                            // model.tinker.enable, engines, adapter
 	settleExternal(r, &s.Explorer, &s.Model)                                                  // model.external_model.enable, engine_type
-	settleEngines(r, &s.Cluster, &s.Engines, &s.Explorer, &s.Trainer)                         // the engines' types, Engines.Train and Sample
+	settleEngines(r, &s.Cluster, &s.Engines, &s.Explorer, &s.Trainer, images)                 // the engines' types, Engines.Train and Sample
 	s.Model.settleLengths(r)                                                                  // model.max_model_len and its two parts
 	method.own, method.unknown = algorithmType(&s.Config, r)                                  // Method.own
 	method.settle(&s.Algorithm, &s.Work, batch, s.Plugin)                                     // Method, Offline, Batch.PerRow

@@ -24,9 +24,6 @@ var refusals = []refusal{
 	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" },
 		"a database for the requests of mode serve",
 		"leave it out and set explorer.pending_expiry: files of the run then keep the rollouts of real traffic for the trainer"},
-	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
-		"image and video input", ""},
-
 	{"buffer.trainer_input.experience_buffer.total_steps",
 		func(s *Settled) bool { return s.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps for one buffer", "use buffer.total_steps"},
@@ -59,15 +56,19 @@ func (s *Settled) unsupported() Errors {
 			refuse(r.key, r.what, r.hint)
 		}
 	}
+	blind := blindEngine(s)
 	for _, t := range s.Data.Tasksets {
 		if !t.Eval && !s.Explores {
 			continue
 		}
-		unsupportedFormat(t.Key, &t.Format, refuse)
+		unsupportedFormat(t.Key, &t.Format, blind, refuse)
 	}
-	unsupportedFormat("buffer.trainer_input.experience_buffer", &s.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
+	unsupportedFormat("buffer.trainer_input.experience_buffer", &s.Buffer.TrainerInput.ExperienceBuffer.Format, blind, refuse)
+	if s.Explorer.RolloutModel.EnableMultimodal && blind.key != "" {
+		refuse(multimodalKey, blind.what, blind.hint)
+	}
 	s.refusedByEngines(refuse)
-	s.Data.unsupported(refuse)
+	s.Data.unsupported(blind, refuse)
 	s.unsupportedRollout(refuse)
 	s.unsupportedTeachers(refuse)
 	for _, a := range s.Asked {
@@ -83,15 +84,15 @@ func (s *Settled) unsupported() Errors {
 	return errs
 }
 
-func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint string)) {
+func unsupportedFormat(owner string, f *Format, blind refusedImages, refuse func(key, what, hint string)) {
 	for _, k := range []struct {
 		key  string
 		set  bool
 		what string
 		hint string
 	}{
-		{"image_key", f.ImageKey != "", "image input, because no engine samples from images", ""},
-		{"video_key", f.VideoKey != "", "video input", "leave it out: a model reads single frames, which are images"},
+		{"image_key", f.ImageKey != "" && blind.key != "", blind.what, blind.hint},
+		{"video_key", f.VideoKey != "", "video input", "write frames as images do, at image_key"},
 		{"chat_template", f.ChatTemplate != "", "a chat template for the data", ""},
 		{"enable_thinking", f.EnableThinking != nil, "a thinking flag for the data", ""},
 	} {

@@ -190,9 +190,6 @@ var substitutes = map[string]map[string]string{
 		"agentscope_workflow_adapter":                                         ofAgents,
 		"agentscope_workflow_adapter_v1":                                      ofAgents,
 		"examples.learn_to_ask.workflow.workflow_learn2ask.Learn2AskWorkflow": "use learn2ask_workflow, with the same arguments",
-
-		"simple_mm_workflow":       "no engine here reads images or videos; simple_workflow asks in text",
-		"async_simple_mm_workflow": "no engine here reads images or videos; simple_workflow asks in text",
 	},
 }
 

@@ -103,7 +103,7 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 			return nil, err
 		}
 		if v, _ := row.Field(w.ResponseKey); kindOfValue(v) == "a list" { // JSON text may be what the model learns to write
-			if response, err := trinity.ReadChat(w.ResponseKey, v); response != nil || err != nil {
+			if response, err := row.ReadChat(w.ResponseKey, v); response != nil || err != nil {
 				return append(prompt, response...), err
 			}
 		}
@@ -124,7 +124,7 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 // messages in place of a text, as [trinity.Task.Messages] reads it.
 func userAt(row *trinity.Task) ([]trinity.Message, error) {
 	if v, _ := row.Field(row.Format.PromptKey); row.Format.PromptTemplate == "" {
-		if chat, err := trinity.ReadChat(row.Format.PromptKey, v); chat != nil || err != nil {
+		if chat, err := row.ReadChat(row.Format.PromptKey, v); chat != nil || err != nil {
 			return chat, err
 		}
 	}
@@ -139,6 +139,15 @@ func (w writer) write(row *trinity.Task, chat []trinity.Message, learn []bool) (
 		return nil, err
 	}
 	response := chat[lastOf(learn)].Content
+	if images, ok := row.Field(w.ImageKey); ok {
+		digests, err := digestsOf(images)
+		if err == nil {
+			chat, err = trinity.ShowImages(chat, digests)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if system != "" && chat[0].Role != "system" {
 		chat, learn = append([]trinity.Message{{Role: "system", Content: system}}, chat...), append([]bool{false}, learn...)
 	}
@@ -146,12 +155,11 @@ func (w writer) write(row *trinity.Task, chat []trinity.Message, learn []bool) (
 	if err != nil {
 		return nil, err
 	}
-	tokens, mask, err := w.renderer.RenderTraining(chat, tools, learn)
-	if err != nil {
+	e := &trinity.Experience{Response: response}
+	if e.Tokens, e.Mask, e.Images, err = renderTraining(w.renderer, chat, tools, learn); err != nil {
 		return nil, err
 	}
-	e := &trinity.Experience{Tokens: tokens, Mask: mask, PromptLen: promptLen(mask), Response: response}
-	if e.PromptLen == len(tokens) {
+	if e.PromptLen = promptLen(e.Mask); e.PromptLen == len(e.Tokens) {
 		return nil, errors.New("the chat has no token to learn: its last message of the assistant is empty, or the chat template " +
 			"does not write it as a reply")
 	}

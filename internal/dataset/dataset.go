@@ -66,7 +66,8 @@ func (o *Options) large() int64 {
 type Dataset struct {
 	name   string
 	shards []shard
-	starts []int // first row of each shard, and the number of all rows
+	starts []int   // first row of each shard, and the number of all rows
+	images *Images // nil if rows are as they are in their files
 }
 
 // shard holds the rows of one file, each a JSON object.
@@ -162,6 +163,11 @@ func (d *Dataset) Row(i int) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.where(at), err)
 	}
+	if d.images != nil {
+		if row[d.images.Key], err = d.images.Of(i); err != nil {
+			return nil, err
+		}
+	}
 	return row, nil
 }
 
@@ -172,6 +178,14 @@ func (d *Dataset) Where(i int) string {
 		return d.name
 	}
 	return s.where(at)
+}
+
+func (d *Dataset) folder(i int) string {
+	s, at, err := d.find(i)
+	if err != nil {
+		return ""
+	}
+	return s.folder(at)
 }
 
 func (d *Dataset) find(i int) (s shard, row int, err error) {

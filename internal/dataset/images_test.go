@@ -105,3 +105,41 @@ func TestImagesOfRows(t *testing.T) {
 		}
 	}
 }
+
+// A value that is no image gives one short line, however long it is.
+func TestLongValuesAreCutInErrors(t *testing.T) {
+	dir := write(t, map[string]string{"rows.jsonl": `{"i": "` + strings.Repeat("x", 220_000) + `"}`})
+	d, err := Open(t.Context(), filepath.Join(dir, "rows.jsonl"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ImagesOf(d, 0, "i"); err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "a text of 220000 bytes") {
+		t.Errorf("%.400v", err)
+	}
+}
+
+// The files of a snapshot of a hub are links to blobs beside the snapshots, and no others are read.
+func TestImagesOfHubSnapshots(t *testing.T) {
+	file := drawn(t, 5)
+	const snapshot = "datasets--a--b/snapshots/0123456789abcdef0123456789abcdef01234567"
+	dir := write(t, map[string]string{"datasets--a--b/blobs/1": file, "secret.png": file, snapshot + "/train/below/kept.png": file,
+		"datasets--a--b/blobs/rows": `{"i": "below/a.png"}` + "\n" + `{"i": "below/kept.png"}` + "\n" + `{"i": "below/out.png"}`})
+	for name, to := range map[string]string{"rows.jsonl": "../../../blobs/rows", "below/a.png": "../../../../blobs/1",
+		"below/out.png": "../../../../../secret.png"} {
+		if err := os.Symlink(filepath.FromSlash(to), filepath.Join(dir, snapshot, "train", name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	d, err := Open(t.Context(), filepath.Join(dir, snapshot, "train", "rows.jsonl"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if files, err := ImagesOf(d, i, "i"); err != nil || len(files) != 1 || string(files[0]) != file {
+			t.Errorf("row %d: %d images, %v", i, len(files), err)
+		}
+	}
+	if _, err := ImagesOf(d, 2, "i"); err == nil || !strings.Contains(err.Error(), "escapes") {
+		t.Errorf("a link out of the repository: %v", err)
+	}
+}

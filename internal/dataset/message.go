@@ -42,7 +42,7 @@ func messagesAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	chat, err := trinity.ReadChat(key, v)
+	chat, err := row.ReadChat(key, v)
 	if chat != nil || err != nil {
 		return chat, err
 	}

@@ -121,7 +121,7 @@ func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, erro
 			"the prompt if the answers do not begin with it", key)
 	}
 	if w.PromptType != "plaintext" {
-		if chat, err := trinity.ReadChat(key, v); isList || chat != nil || err != nil {
+		if chat, err := row.ReadChat(key, v); isList || chat != nil || err != nil {
 			return messagesAt(row, key)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -329,6 +330,8 @@ func (q *Queue) Where(i int) string {
 	}
 	return place(q.path, "line", c.line)
 }
+
+func (q *Queue) folder(int) string { return filepath.Dir(q.path) }
 
 // lineCounter counts lines.
 type lineCounter struct{ line int }

@@ -64,6 +64,9 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, runs []int) 
 		if err := admit(exps[i], rollouts[i].Model.ID); err != nil {
 			return all, err
 		}
+		if err := sawImages(task, exps[i]); err != nil {
+			return all, err
+		}
 	}
 	for i, own := range exps {
 		for _, e := range own {

@@ -271,6 +271,11 @@ func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (
 	if task.Eval {
 		trace.role = trinity.RoleEvaluation
 	}
+	if task.see != nil {
+		if err := task.see(); err != nil { // another attempt would meet it too
+			return nil, trace, &trinity.RolloutError{Kind: trinity.FailedWorkflow, Final: true, Err: err}
+		}
+	}
 	m, err := r.Host.Model(task.Task, "")
 	if err != nil {
 		return nil, trace, err

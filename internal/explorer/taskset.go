@@ -19,8 +19,9 @@ type Taskset struct {
 	// Own returns the workflow and the reward function of a task whose row may name its own, and sets
 	// their names in the task. nil gives every task those above.
 	Own      func(*trinity.Task) (trinity.Workflow, trinity.RewardFunc, error)
-	Weight   float64 // in a [Mix]; 0 is the number of rows
-	Explorer string  // prefix of task IDs if there are several explorers; "" if there is one
+	Images   func(row int) (digests []string, err error) // of a row, which are kept then; nil if rows have none
+	Weight   float64                                     // in a [Mix]; 0 is the number of rows
+	Explorer string                                      // prefix of task IDs if there are several explorers; "" if there is one
 	Packing  Packing
 }
 
@@ -44,7 +45,7 @@ func (p Packing) of(jobs []job) []job {
 		for i := begin; i < begin+p.Size && (i < len(jobs) || p.Fill); i++ {
 			pack.Pack = append(pack.Pack, jobs[i%len(jobs)].Task)
 		}
-		packs = append(packs, job{&pack, jobs[begin].workflow, jobs[begin].reward})
+		packs = append(packs, job{&pack, jobs[begin].workflow, jobs[begin].reward, seeAll(&pack, jobs)})
 	}
 	return packs
 }
@@ -54,6 +55,8 @@ type job struct {
 	*trinity.Task
 	workflow trinity.Workflow
 	reward   trinity.RewardFunc // nil if the workflow runs without one
+	// see gives the task its images, once; nil if it has none. An error fails the task's rollouts.
+	see func() error
 }
 
 // choose takes the next n rows.
@@ -85,7 +88,7 @@ func (t *Taskset) jobs(rows []int) ([]job, error) {
 		}
 		times[row]++
 		task.ID = repeated(task.ID, times[row]) // another ID gives other samples
-		jobs[i] = job{task, t.Workflow, t.Reward}
+		jobs[i] = job{task, t.Workflow, t.Reward, t.seen(task)}
 		if t.Own == nil {
 			continue
 		}

@@ -27,10 +27,11 @@ import (
 const rolling = "durable.log.roll=force"
 
 // elsewhere reports whether the processes of these scenarios never reach a failpoint: tests of
-// the packages durable and serve/tinker, TestKilledApart or TestTrafficIsTrainedOnceWhateverIsKilled do.
+// the packages durable and serve/tinker, TestKilledApart, TestExplorerElsewhereSendsImages or
+// TestTrafficIsTrainedOnceWhateverIsKilled do.
 func elsewhere(name string) bool {
 	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.") || strings.HasPrefix(name, "traffic.") ||
-		strings.HasPrefix(name, "served.") || strings.HasPrefix(name, "tinker.")
+		strings.HasPrefix(name, "served.") || strings.HasPrefix(name, "images.") || strings.HasPrefix(name, "tinker.")
 }
 
 // rare lists failpoints that few scenarios reach.

@@ -93,6 +93,25 @@ func link(snapshot, path, blob string) error {
 	return os.Rename(partial, target)
 }
 
+// Linked returns the blob that a name in a folder of a snapshot links to. ok is false if the folder is in
+// no snapshot, or if the name is no link to one of the repository's blobs.
+func Linked(folder, name string) (blob string, ok bool) {
+	snapshot := folder
+	for filepath.Base(filepath.Dir(snapshot)) != "snapshots" {
+		up := filepath.Dir(snapshot)
+		if up == snapshot {
+			return "", false
+		}
+		snapshot = up
+	}
+	blobs, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(snapshot)), "blobs"))
+	if err != nil {
+		return "", false
+	}
+	blob, err = filepath.EvalSymlinks(filepath.Join(folder, name))
+	return blob, err == nil && filepath.Dir(blob) == blobs
+}
+
 // remember records the commit of a revision. It runs last, so that every recorded commit has a
 // complete snapshot.
 func (c *client) remember(r repository, commit string) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -103,12 +104,18 @@ var (
 	modelFiles   = []string{".json", weightsEnding, ".txt", ".model", ".jinja"}
 	datasetCard  = "README.md" // lists the files of the dataset's subsets and splits
 	datasetFiles = []string{".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".txt", ".gz", ".zst", ".zip"}
+	imageFiles   = []string{".png", ".jpg", ".jpeg", ".gif", ".webp"} // that rows name by their paths
 )
 
 // wanted reports whether a model or dataset needs the file. A repository may also hold copies in
 // other formats.
 func (r repository) wanted(path string) bool {
-	return r.dataset && path == datasetCard || r.holds(path)
+	return r.dataset && (path == datasetCard || endsWithOne(path, imageFiles)) || r.holds(path)
+}
+
+// endsWithOne reports whether the name of a file has one of the endings.
+func endsWithOne(path string, endings []string) bool {
+	return slices.ContainsFunc(endings, func(ending string) bool { return strings.HasSuffix(strings.ToLower(path), ending) })
 }
 
 // holds reports whether a file is part of the model or dataset itself.
@@ -119,10 +126,5 @@ func (r repository) holds(path string) bool {
 	} else if strings.Contains(path, "/") || strings.HasPrefix(path, "consolidated") {
 		return false
 	}
-	for _, ending := range endings {
-		if strings.HasSuffix(strings.ToLower(path), ending) && !(r.noWeights && ending == weightsEnding) {
-			return true
-		}
-	}
-	return false
+	return endsWithOne(path, endings) && !(r.noWeights && endsWithOne(path, []string{weightsEnding}))
 }

@@ -71,6 +71,9 @@ func (s *Reader) formatted(ctx context.Context, b *config.ExperienceBuffer, sche
 	if err != nil {
 		return nil, dataset.RowFormatter{}, err
 	}
+	if key := b.Format.ImageKey; key != "" && s.Text != nil && dataset.ReadsChats(schema) {
+		data.ShowImages(key, s.Text.TakeImage)
+	}
 	if data.Len() >= manyRows {
 		s.Say(fmt.Sprintf("checks the rows of %s before loading any weights", data.Name()))
 	}

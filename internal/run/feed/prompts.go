@@ -32,10 +32,19 @@ func (p *promptLengths) add(tokens, most int, where string) {
 
 // measurePrompts adds the prompts of rows of a taskset. Rows whose workflow writes a prompt of its own are left out.
 func (s *Reader) measurePrompts(p *promptLengths, t *Taskset, rows rowsOfTasks, most int) (err error) {
+	images := t.images(rows)
+	if images != nil {
+		most = min(most, sampledRows)
+	}
 	for i := range min(rows.Len(), most) {
 		task := t.Template
 		if task.Row, err = rows.Row(i); err != nil {
 			return err
+		}
+		if images != nil {
+			if task.Images, err = images.Of(i); err != nil {
+				return err
+			}
 		}
 		messages, err := task.Messages("")
 		if err != nil {
@@ -46,6 +55,9 @@ func (s *Reader) measurePrompts(p *promptLengths, t *Taskset, rows rowsOfTasks, 
 			continue // the check of the rows says so, if the workflow reads them
 		}
 		ids, err := s.Text.Render(messages, tools, true)
+		if err != nil && images != nil {
+			return fmt.Errorf("%s: %w", rows.Where(i), err)
+		}
 		if err != nil {
 			ids = s.Text.Encode(messages[len(messages)-1].Content)
 		}

@@ -22,16 +22,41 @@ const mostRows = 1 << 14
 func (t *Taskset) Check(data rowsOfTasks) error {
 	names := namesOf{}
 	err := t.checkRows(data, 0, data.Len(), &names)
+	if err == nil {
+		err = t.tryImages(data)
+	}
 	if err != nil || t.own == nil {
 		return err
 	}
 	return names.missing(t.own, safetext.Hidden(t.Path))
 }
 
+// images returns the images of the taskset's rows, nil if they have none or no model shows them.
+func (t *Taskset) images(rows dataset.Rows) *dataset.Images {
+	if t.Format.ImageKey == "" || t.Text == nil {
+		return nil
+	}
+	return &dataset.Images{Rows: rows, Key: t.Format.ImageKey, Keep: t.Text.TakeImage}
+}
+
+// tryImages returns an error if an image of the first rows cannot be shown. Those of all rows would take long.
+func (t *Taskset) tryImages(data rowsOfTasks) error {
+	images := t.images(data)
+	if images == nil {
+		return nil
+	}
+	for i := range min(data.Len(), sampledRows) {
+		if _, err := images.Of(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // rowsOfTasks are the rows of a taskset, with their places for errors.
 type rowsOfTasks interface {
 	selector.Dataset
-	Where(i int) string
+	dataset.Rows
 }
 
 // here opens the rows of a taskset. It returns nil if they are not on this machine.
@@ -145,6 +170,9 @@ func (s *Reader) readQueue(ctx context.Context, t *Taskset, out *explorer.Taskse
 	k, n := s.Explorer.Part()
 	share := explorer.ShareOf(queue, k, n)
 	out.Data, out.Selector, out.Explorer = share, explorer.NewArrivals(queue, share), OwnName(s.Settled)
+	if images := t.images(queue); images != nil {
+		out.Images = images.Of
+	}
 	return nil
 }
 

@@ -91,6 +91,9 @@ func (s *Reader) readDataset(ctx context.Context, t *Taskset, out *explorer.Task
 		return err
 	}
 	out.Data = data
+	if images := t.images(data); images != nil {
+		out.Images = images.Of
+	}
 	if !t.Eval {
 		out.Explorer, out.Data = OwnName(s.Settled), ShareOf(&s.Explorer, data)
 		if out.Selector, err = s.openSelector(&t.DataSelector, out.Data); err != nil {

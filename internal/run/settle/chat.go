@@ -7,14 +7,16 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/model/toolcall"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/model/renderer"
 )
 
 const toolCallParserKey = "explorer.rollout_model.tool_call_parser"
 
-// openText opens the tokenizer and the chat template of the model at a path.
-func openText(s *config.Settled, path string) (*renderer.Renderer, error) {
+// openText opens the tokenizer and the chat template of the model at a path. If the stage runs, it keeps the
+// images that it shows.
+func openText(s *config.Settled, path string, runs bool) (*renderer.Renderer, error) {
 	m := &s.Model
 	template := m.CustomChatTemplate
 	if template == "" && m.ChatTemplatePath != "" {
@@ -28,10 +30,14 @@ func openText(s *config.Settled, path string) (*renderer.Renderer, error) {
 	if m.EnableThinking != nil {
 		kwargs["enable_thinking"] = *m.EnableThinking
 	}
+	images, err := place.Images(s, path, runs)
+	if err != nil {
+		return nil, err
+	}
 	r := &s.Explorer.RolloutModel
 	return renderer.Open(path, renderer.Options{
 		Template: template, Kwargs: kwargs, ToolCallParser: toolCallParser(s), ToolCallPattern: r.ToolCallPattern,
-		ReasoningParser: r.ReasoningParser, KeepThinking: r.KeepThinking,
+		ReasoningParser: r.ReasoningParser, KeepThinking: r.KeepThinking, Images: images,
 	})
 }
 

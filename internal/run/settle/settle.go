@@ -35,6 +35,7 @@ type Stage struct {
 	Rewards       []rewardModel // that the tasks require
 	teacherModels []teacherModel
 	Text          *renderer.Renderer // nil if the model has no tokenizer
+	runs          bool               // and keeps the images that it shows; a plan writes nothing
 }
 
 // Resolve builds the plug-ins that a configuration names. Of files it only reads which base model an
@@ -152,11 +153,13 @@ func isAtService(cfg *config.Settled, key string) bool {
 
 // Fetch finds the models of the stage, downloads those that are not on this machine, and checks them.
 func (s *Stage) Fetch(ctx context.Context, say func(string)) error {
+	s.runs = true
 	return s.locate(fetch(ctx, s.Settled, say))
 }
 
 // FetchPolicy finds the model that the stage trains or samples, and the critic's.
 func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
+	s.runs = true
 	return s.locatePolicy(fetch(ctx, s.Settled, say))
 }
 
@@ -230,7 +233,7 @@ func (s *Stage) locatePolicy(find finder) (err error) {
 		return err
 	}
 	if s.ModelPath != "" {
-		if s.Text, err = openText(s.Settled, s.ModelPath); err != nil {
+		if s.Text, err = openText(s.Settled, s.ModelPath, s.runs); err != nil {
 			return err
 		}
 		for i := range s.Tasksets {
@@ -292,7 +295,7 @@ func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
 	if path == "" {
 		return nil, fmt.Errorf("the model %s is not on this machine", cfg.Model.ModelPath)
 	}
-	text, err := openText(cfg, path)
+	text, err := openText(cfg, path, false)
 	if err == nil && text == nil {
 		err = fmt.Errorf("the model %s has no tokenizer", cfg.Model.ModelPath)
 	}

@@ -41,6 +41,7 @@ type Client struct {
 	http    http.Client
 	session string
 	spans   outbox
+	shown   map[string]bool // digests of images that the trainer has; Put alone uses it
 
 	joins     sync.Mutex // one at a time
 	mu        sync.Mutex // guards:
@@ -60,6 +61,7 @@ func NewClient(name, style string, timeout time.Duration, place Place) *Client {
 	return &Client{
 		Name: name, Style: style, Timeout: timeout, Place: place, Share: Share{1, 1},
 		session: rand.Text(), http: http.Client{Transport: transport}, spans: newOutbox(),
+		shown: map[string]bool{},
 	}
 }
 

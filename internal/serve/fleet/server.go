@@ -221,6 +221,7 @@ func (s *Server) Handler(ctx context.Context) http.Handler {
 	mux.HandleFunc("POST /v1/explorers/{name}/alive", func(w http.ResponseWriter, r *http.Request) { s.handleAlive(ctx, w, r) })
 	mux.HandleFunc("POST /v1/explorers/{name}/using", s.handleUsing)
 	mux.HandleFunc("PUT /v1/explorers/{name}/deliveries/{n}", s.handlePut)
+	mux.HandleFunc("PUT /v1/explorers/{name}/images/{digest}", s.handleImage)
 	mux.HandleFunc("POST /v1/explorers/{name}/spans", s.handleSpans)
 	mux.HandleFunc("POST /v1/explorers/{name}/pause", s.handlePause)
 	mux.HandleFunc("POST /v1/explorers/{name}/close", s.handleClose)

@@ -116,6 +116,9 @@ func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 	if err != nil {
 		return err
 	}
+	if err := c.putImages(ctx, d); err != nil {
+		return err
+	}
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	c.mu.Lock()
