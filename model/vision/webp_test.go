@@ -85,3 +85,21 @@ func TestBadWebPIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a WebP file has, its pixels are as many as its header says, which bounds their memory.
+func FuzzWebP(f *testing.F) {
+	for _, r := range webps(f) {
+		f.Add(r.File)
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		size, err := webpSize(bytes.NewReader(file))
+		if err != nil || size.Width*size.Height > 1<<14 {
+			return
+		}
+		exifOfWebP(file)
+		img, err := decodeWebP(bytes.NewReader(file))
+		if err == nil && img.Bounds() != image.Rect(0, 0, size.Width, size.Height) {
+			t.Errorf("the image is %v, and the header says %d×%d", img.Bounds(), size.Width, size.Height)
+		}
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -19,7 +20,8 @@ import (
 // and for later runs. A hidden file in the archive's directory holds the explorer's cursor, so the
 // cursor goes where the experiences go.
 type Sink struct {
-	dir string
+	dir    string
+	images blobs.Source
 
 	mu   sync.Mutex
 	to   *files // nil before Resume and after Close
@@ -35,8 +37,8 @@ type sinkState struct {
 }
 
 // NewSink returns a sink that writes to the archive in directory dir, in the form that dir ends in.
-// Resume opens it.
-func NewSink(dir string) *Sink { return &Sink{dir: dir} }
+// Resume opens it. images is as for [New].
+func NewSink(dir string, images blobs.Source) *Sink { return &Sink{dir: dir, images: images} }
 
 // Resume implements trinity.Sink. It removes a step that a killed explorer has written without the
 // cursor that belongs to it. An archive does not number deliveries: delivered is 0.
@@ -54,6 +56,7 @@ func (s *Sink) Resume(context.Context) (delivered int64, cursor json.RawMessage,
 	if err := to.removeFrom(state.Next); err != nil {
 		return 0, nil, err
 	}
+	to.images = s.images
 	s.to, s.next = to, state.Next
 	return 0, state.Cursor, nil
 }

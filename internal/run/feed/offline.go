@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
+	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/explorer"
@@ -82,6 +83,9 @@ func (s *Reader) formatted(ctx context.Context, b *config.ExperienceBuffer, sche
 		f.MaxTokens = 0 // a longer text continues in the next sequence
 	}
 	format, err := dataset.Formatter(schema, f, s.Text)
+	if err == nil && schema == "experience" {
+		format.Format = withImages(format.Format, blobs.In(s.CheckpointJobDir), b.Path)
+	}
 	return data, format, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/run/record"
@@ -87,7 +88,7 @@ func (s *Reader) archive(ctx context.Context, path, what string) (*archive.Write
 		if err != nil {
 			return nil, err
 		}
-		return archive.New(dir)
+		return archive.New(dir, blobs.In(s.CheckpointJobDir))
 	}
 	name, err := record.ArchiveName(s.Settled, what)
 	if err != nil {
@@ -105,5 +106,5 @@ func (s *Reader) Sink() (sink *archive.Sink, dir string, err error) {
 	if dir, err = record.OwnDir(s.Settled, s.Buffer.ExperienceFile()); err != nil {
 		return nil, "", err
 	}
-	return archive.NewSink(dir), dir, nil
+	return archive.NewSink(dir, blobs.In(s.CheckpointJobDir)), dir, nil
 }
