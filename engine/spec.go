@@ -221,6 +221,8 @@ type LoRASpec struct {
 	ExcludeModules Names  `yaml:"exclude_modules" doc:"Layers of target_modules that get no adapter: names such as k_proj."`
 	UseRslora      bool   `yaml:"use_rslora" doc:"Multiply the update by lora_alpha/√lora_rank instead. Own key of Trinity-Go, PEFT's name."`
 	BaseModelName  string `yaml:"base_model_name" doc:"Base that a saved adapter names for PEFT; empty is model_path, absolute or a hub name."`
+	// TargetParameters adds experts to TargetModules.
+	TargetParameters Names `yaml:"target_parameters" doc:"Experts that get adapters: mlp.experts.gate_up_proj, mlp.experts.down_proj."`
 }
 
 // Names is a list of names. In YAML, one name may stand for a list of one.

@@ -39,7 +39,7 @@ func OpenAdapter(dir string, cfg *Config) (*Adapter, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	specs, err := lora.Tensors(cfg)
+	specs, err := lora.specs(cfg, stack.joined)
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", filepath.Join(dir, adapterConfigName), err)
 	}
@@ -53,9 +53,6 @@ func OpenAdapter(dir string, cfg *Config) (*Adapter, error) {
 		t.Name = strings.TrimPrefix(name, adapterPrefix)
 		a.tensors[t.Name] = t
 	}
-	for _, spec := range specs {
-		a.names = append(a.names, spec.Name)
-	}
 	// PEFT saves the frozen weight beside an adapter of the head. It is the base's own.
 	if _, saved := a.tensors[headBaseName]; saved && lora.adaptsHead(cfg) {
 		specs = append(specs, TensorSpec{headBaseName, []int{cfg.VocabSize, cfg.HiddenSize}})
@@ -65,6 +62,14 @@ func OpenAdapter(dir string, cfg *Config) (*Adapter, error) {
 		return nil, fmt.Errorf("model: %s: %w", a.path, err)
 	}
 	delete(a.tensors, headBaseName)
+	lora.splitStacks(cfg, a.tensors)
+	if specs, err = lora.Tensors(cfg); err != nil {
+		a.file.Close()
+		return nil, fmt.Errorf("model: %s: %w", a.path, err)
+	}
+	for _, spec := range specs {
+		a.names = append(a.names, spec.Name)
+	}
 	return a, nil
 }
 
@@ -110,6 +115,7 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
+	lora.joinStacks(cfg, tensors)
 	entries := entriesOf(tensors, safetensors.F32, adapterPrefix)
 	if err := safetensors.Write(filepath.Join(dir, adapterWeightsName), entries, nil); err != nil {
 		return fmt.Errorf("model: %w", err)

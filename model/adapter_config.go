@@ -11,6 +11,7 @@ func (l *LoRA) json(head Head) map[string]any {
 		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": nil, "inference_mode": true,
 		"bias": "none", "fan_in_fan_out": false, "r": l.Rank, "lora_alpha": l.Alpha, "lora_dropout": l.Dropout,
 		"use_rslora": l.RSLoRA, "target_modules": l.TargetModules, "modules_to_save": nil,
+		"target_parameters": l.TargetParameters,
 	}
 	if l.BaseModel != "" {
 		raw["base_model_name_or_path"] = l.BaseModel
@@ -44,7 +45,8 @@ func readAdapterConfig(path string) (*LoRA, error) {
 	l := &LoRA{
 		BaseModel: o.text("base_model_name_or_path", ""), Rank: o.integer("r", 8), Alpha: o.number("lora_alpha", 8),
 		RSLoRA: o.flag("use_rslora", false), Dropout: o.number("lora_dropout", 0),
-		TargetModules: o.targetModules(), ExcludeModules: o.excludeModules(), Head: o.savesHead(),
+		TargetModules: o.targetModules(), ExcludeModules: o.modules("exclude_modules"), Head: o.savesHead(),
+		TargetParameters: o.modules("target_parameters"),
 	}
 	o.refuseAdapter()
 	if o.flag("ensure_weight_tying", false) && slices.Contains(l.TargetModules, OutputHead) {
@@ -57,6 +59,9 @@ func readAdapterConfig(path string) (*LoRA, error) {
 }
 
 func (o *object) targetModules() []string {
+	if o.raw["target_modules"] == nil && o.raw["target_parameters"] != nil {
+		return nil // an adapter of experts alone
+	}
 	switch v := o.raw["target_modules"].(type) {
 	case string:
 		if v == AllLinear {
@@ -78,19 +83,20 @@ func (o *object) targetModules() []string {
 	return nil
 }
 
-func (o *object) excludeModules() []string {
-	if o.raw["exclude_modules"] == nil {
+// modules returns a list of names; nil if there is none.
+func (o *object) modules(key string) []string {
+	if o.raw[key] == nil {
 		return nil
 	}
 	var modules []string
-	items, ok := o.raw["exclude_modules"].([]any)
+	items, ok := o.raw[key].([]any)
 	for _, item := range items {
 		s, isText := item.(string)
 		ok = ok && isText
 		modules = append(modules, s)
 	}
 	if !ok {
-		o.fail("exclude_modules is %v; expected a list of module names", o.raw["exclude_modules"])
+		o.fail("%s is %v; expected a list of module names", key, o.raw[key])
 	}
 	slices.Sort(modules)
 	return slices.Compact(modules)
@@ -125,7 +131,7 @@ func (o *object) refuseAdapter() {
 		}
 	}
 	for _, key := range []string{"rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "layer_replication",
-		"trainable_token_indices", "target_parameters", "megatron_config", "eva_config", "corda_config", "kasa_config",
+		"trainable_token_indices", "megatron_config", "eva_config", "corda_config", "kasa_config",
 		"velora_config", "arrow_config", "monteclora_config",
 		"alora_invocation_tokens"} {
 		if text, _ := json.Marshal(o.raw[key]); !slices.Contains([]string{"null", "{}", "[]"}, string(text)) {

@@ -47,7 +47,7 @@ func mergedTensor(m *Model, adapter *Adapter, name string) (Tensor, error) {
 	if err != nil {
 		return Tensor{}, err
 	}
-	module := strings.TrimSuffix(name, ".weight")
+	module, first := updateOf(strings.TrimSuffix(name, ".weight"), w.Shape[0])
 	at, err := adapter.Tensor(LoRATensor(module, "A"))
 	if err != nil {
 		return w, nil // a module that is not adapted
@@ -65,7 +65,7 @@ func mergedTensor(m *Model, adapter *Adapter, name string) (Tensor, error) {
 		if err := at.Float32(a); err != nil {
 			return err
 		}
-		if err := bt.Rows(b, from, to); err != nil {
+		if err := bt.Rows(b, first+from, first+to); err != nil {
 			return err
 		}
 		addProduct(dst, b, a, scale, to-from, bt.RowLen(), at.RowLen())

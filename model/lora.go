@@ -27,6 +27,9 @@ type LoRA struct {
 	RSLoRA        bool    // rank-stabilised scale (Kalajdzievski 2023)
 	Dropout       float64 // on the input of A, in training only; at least 0 and below 1
 	TargetModules []string
+	// TargetParameters are the tensors of experts of which every expert's matrix gets an adapter, by PEFT's names:
+	// mlp.experts.gate_up_proj. They match as targets do.
+	TargetParameters []string
 	// ExcludeModules get no adapter even if TargetModules names them. They match as targets do, but
 	// may name modules that the model does not have.
 	ExcludeModules []string
@@ -41,7 +44,7 @@ func NewLoRA(spec *engine.LoRASpec) LoRA {
 	}
 	return LoRA{
 		Rank: spec.LoraRank, Alpha: float64(spec.LoraAlpha), RSLoRA: spec.UseRslora,
-		TargetModules: targets, ExcludeModules: spec.ExcludeModules,
+		TargetModules: targets, ExcludeModules: spec.ExcludeModules, TargetParameters: spec.TargetParameters,
 	}
 }
 
@@ -59,15 +62,25 @@ func LoRATensor(module, matrix string) string { return module + ".lora_" + matri
 
 // Tensors lists the adapter's tensors, layer by layer and then the head, A before B. As in PEFT a
 // target matches a module's whole name or its end after a dot. A target that matches nothing is an
-// error.
+// error. An expert has tensors of its own: those of mlp.experts.N.gate_up_proj and of
+// mlp.experts.N.down_proj.
 func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
-	if l.Rank < 1 || l.Rank > maxDimension || !(l.Alpha > 0) || !(l.Dropout >= 0 && l.Dropout < 1) || len(l.TargetModules) == 0 {
+	return l.specs(cfg, stack.each)
+}
+
+// specs lists the adapter's tensors; ofStack returns those of a tensor that stacks experts.
+func (l *LoRA) specs(cfg *Config, ofStack func(s stack, rank int) []TensorSpec) ([]TensorSpec, error) {
+	if l.Rank < 1 || l.Rank > maxDimension || !(l.Alpha > 0) || !(l.Dropout >= 0 && l.Dropout < 1) ||
+		len(l.TargetModules)+len(l.TargetParameters) == 0 {
 		return nil, fmt.Errorf("r is %d, lora_alpha %v, lora_dropout %v, target_modules %v; "+
 			"expected positive numbers, a dropout below 1 and at least one module",
 			l.Rank, l.Alpha, l.Dropout, l.TargetModules)
 	}
 	if cfg.Foreign != nil && cfg.Foreign.Tensors == nil {
 		return nil, fmt.Errorf("%s: which linear maps it has, only its files say, and they are not here", cfg.Foreign.Why)
+	}
+	if err := l.checkParameters(cfg); err != nil {
+		return nil, err
 	}
 	unused := map[string]bool{}
 	for _, target := range l.TargetModules {
@@ -84,6 +97,9 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 		for _, linear := range cfg.adaptable(layer) {
 			add(fmt.Sprintf("model.layers.%d.%s", layer, linear.name), linear.out, linear.in)
 		}
+		for _, s := range l.stacks(cfg, layer) {
+			specs = append(specs, ofStack(s, l.Rank)...)
+		}
 	}
 	if cfg.Head == CausalLM {
 		add(OutputHead, cfg.VocabSize, cfg.HiddenSize)
@@ -92,9 +108,9 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 		target := slices.Min(slices.Collect(maps.Keys(unused)))
 		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"},
 			target[strings.LastIndex(target, ".")+1:]) {
-			return nil, fmt.Errorf("target_modules: %q names experts or routers of this model, which adapters do not cover; known "+
-				"are %s or one or more of %s",
-				target, AllLinear, strings.Join(adaptableNames(cfg), ", "))
+			return nil, fmt.Errorf("target_modules: %q names experts or routers of this model; known are %s or one or more of %s; "+
+				"target_parameters adapts experts: %s",
+				target, AllLinear, strings.Join(adaptableNames(cfg), ", "), ofExperts)
 		}
 		return nil, fmt.Errorf("target_modules: no linear map is called %q; known are %s or one or more of %s",
 			target, AllLinear, strings.Join(adaptableNames(cfg), ", "))

@@ -125,7 +125,7 @@ func TestAdaptersLeaveExpertsAlone(t *testing.T) {
 	for _, target := range []string{"up_proj", "mlp.gate", "model.layers.0.mlp.down_proj"} {
 		_, err = (&LoRA{Rank: 1, Alpha: 1, TargetModules: []string{"q_proj", target}}).Tensors(c)
 		if err == nil || !strings.Contains(err.Error(), `"`+target+`" names experts or routers`) ||
-			!strings.HasSuffix(err.Error(), "q_proj, k_proj, v_proj, o_proj, lm_head") {
+			!strings.HasSuffix(err.Error(), "q_proj, k_proj, v_proj, o_proj, lm_head; target_parameters adapts experts: "+ofExperts) {
 			t.Errorf("error is %v", err)
 		}
 	}

@@ -8,6 +8,7 @@ type adapterLayout struct {
 	layout
 	model.LoRA
 	scale float32
+	maps  int // adapters whose low-rank states of a row exist at once, at most
 }
 
 // newAdapterLayout places the adapters of all layers and of the head, and the value head if lora has
@@ -21,11 +22,19 @@ func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error
 	for _, s := range specs {
 		shapes[s.Name] = s.Shape
 	}
-	l := &adapterLayout{layout: layout{index: map[string]int{}}, LoRA: lora, scale: float32(lora.Scale())}
+	l := &adapterLayout{layout: layout{index: map[string]int{}}, LoRA: lora, scale: float32(lora.Scale()), maps: 3} // q, k and v
 	for i := range cfg.NumLayers {
 		p := cfg.Projections(i)
 		for _, group := range []model.Projection{p.QKV, p.Output, p.GateUp, p.Down} {
 			l.place(shapes, layerPrefix(i), group.Names)
+		}
+		if cfg.Sparse(i) && len(lora.TargetParameters) > 0 {
+			l.maps = max(l.maps, cfg.Mixture.PerToken)
+			for e := range cfg.Mixture.Experts {
+				for _, module := range expertModules(e) {
+					l.place(shapes, layerPrefix(i), []string{module})
+				}
+			}
 		}
 	}
 	l.place(shapes, "", []string{model.OutputHead})
@@ -37,12 +46,13 @@ func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error
 	return l, nil
 }
 
-// columns returns the columns of scratch that the updates of one linear map need at most; 0 without adapters.
+// columns returns the columns of scratch that the updates of a linear map, or of a token's experts, need at most; 0 without
+// adapters.
 func (l *adapterLayout) columns() int {
 	if l == nil {
 		return 0
 	}
-	return 3 * l.Rank // q, k and v
+	return l.maps * l.Rank
 }
 
 // place puts the A of a group of modules next to each other, and then each B.
@@ -77,11 +87,12 @@ func (l *adapterLayout) view(dst *linear, base *layout, flat []float32, prefix s
 	}
 }
 
-// viewHead adds the adapter of the vocabulary projection, if there is one.
-func (l *adapterLayout) viewHead(dst *linear, vocabulary int, flat []float32) {
-	if a := model.LoRATensor(model.OutputHead, "A"); l.has(a) {
+// viewWhole adds the adapter of all outputs of a linear map, if there is one.
+func (l *adapterLayout) viewWhole(dst *linear, flat []float32, module string) {
+	if a, b := model.LoRATensor(module, "A"), model.LoRATensor(module, "B"); l.has(a) {
+		s, _ := l.find(b)
 		dst.down, dst.scale = l.block(flat, a), l.scale
-		dst.up = []lowRank{{to: vocabulary, b: l.block(flat, model.LoRATensor(model.OutputHead, "B"))}}
+		dst.up = []lowRank{{to: s.shape[0], b: l.block(flat, b)}}
 	}
 }
 

@@ -44,6 +44,19 @@ func takeLow(arena *kernel.Arena, rows, columns int, train bool) (lowSpace, erro
 	return s, nil
 }
 
+// of returns the scratch of rows [from, to) for l, which other rows do not overwrite.
+func (s lowSpace) of(l *linear, from, to int) lowSpace {
+	n := l.down.Rows
+	if n == 0 {
+		return lowSpace{}
+	}
+	s.values = s.values[from*n : to*n]
+	if s.gradient != nil {
+		s.gradient = s.gradient[from*n : to*n]
+	}
+	return s
+}
+
 func (s *lowSpace) bytes() int64 {
 	if s.arena == nil {
 		return 0
@@ -90,7 +103,26 @@ func (l *linear) columnsOf(m kernel.Matrix, i int) kernel.Matrix {
 // backward adds the gradient of y = apply(x) with respect to the trained parts of l to grad, and
 // writes the gradient with respect to x to dx. It reads x only if something of l is trained.
 func (l *linear) backward(pool *kernel.Pool, space lowSpace, grad *linear, dx, dy, x kernel.Matrix) {
+	l.backInput(pool, space, dx, dy)
+	l.backWeights(pool, space, grad, dy, x)
+}
+
+// backInput is the half of backward that writes dx. The gradient of the low-rank states stays in space.
+func (l *linear) backInput(pool *kernel.Pool, space lowSpace, dx, dy kernel.Matrix) {
 	kernel.MatMul(pool, dx, dy, l.weight, false)
+	if l.down.Rows == 0 {
+		return
+	}
+	dLow := kernel.NewMatrix(space.gradient, dy.Rows, l.down.Rows)
+	for i, u := range l.up {
+		kernel.MatMul(pool, l.columnsOf(dLow, i), dy.ColRange(u.from, u.to), u.b, false)
+	}
+	kernel.ScaleRows(pool, dLow, l.scale)
+	kernel.MatMul(pool, dx, dLow, l.down, true)
+}
+
+// backWeights is the half of backward that adds to grad, after backInput with the same space.
+func (l *linear) backWeights(pool *kernel.Pool, space lowSpace, grad *linear, dy, x kernel.Matrix) {
 	if grad.weight.Rows > 0 {
 		kernel.MatMul(pool, grad.weight, dy.T(), x, true)
 	}
@@ -101,13 +133,8 @@ func (l *linear) backward(pool *kernel.Pool, space lowSpace, grad *linear, dx, d
 		return
 	}
 	low := l.project(pool, space, x)
-	dLow := kernel.NewMatrix(space.gradient, x.Rows, l.down.Rows)
 	for i, u := range l.up {
-		part := dy.ColRange(u.from, u.to)
-		kernel.MatMul(pool, grad.up[i].b, part.T(), l.columnsOf(low, i), true)
-		kernel.MatMul(pool, l.columnsOf(dLow, i), part, u.b, false)
+		kernel.MatMul(pool, grad.up[i].b, dy.ColRange(u.from, u.to).T(), l.columnsOf(low, i), true)
 	}
-	kernel.ScaleRows(pool, dLow, l.scale)
-	kernel.MatMul(pool, grad.down, dLow.T(), x, true)
-	kernel.MatMul(pool, dx, dLow, l.down, true)
+	kernel.MatMul(pool, grad.down, kernel.NewMatrix(space.gradient, x.Rows, l.down.Rows).T(), x, true)
 }

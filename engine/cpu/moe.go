@@ -31,8 +31,8 @@ type mixtureSpace struct {
 	dLogits kernel.Matrix // [rows, experts]
 }
 
-// viewMixture views the experts of the layer whose tensors' names begin with prefix.
-func viewMixture(cfg *model.Config, base view, prefix string) *mixture {
+// viewMixture views the experts of the layer whose tensors' names begin with prefix, with their adapters unless that is nil.
+func viewMixture(cfg *model.Config, base view, adapters *adapterLayout, flat []float32, prefix string) *mixture {
 	view := func(modules ...string) linear {
 		for i, module := range modules {
 			modules[i] = prefix + "mlp." + module + ".weight"
@@ -42,10 +42,21 @@ func viewMixture(cfg *model.Config, base view, prefix string) *mixture {
 	m := &mixture{router: view("gate")}
 	for i := range cfg.Mixture.Experts {
 		expert := fmt.Sprintf("experts.%d.", i)
-		m.gateUp = append(m.gateUp, view(expert+"gate_proj", expert+"up_proj"))
-		m.down = append(m.down, view(expert+"down_proj"))
+		gateUp, down := view(expert+"gate_proj", expert+"up_proj"), view(expert+"down_proj")
+		if adapters != nil {
+			modules := expertModules(i)
+			adapters.viewWhole(&gateUp, flat, prefix+modules[0])
+			adapters.viewWhole(&down, flat, prefix+modules[1])
+		}
+		m.gateUp, m.down = append(m.gateUp, gateUp), append(m.down, down)
 	}
 	return m
+}
+
+// expertModules returns the modules of an expert that adapters cover, below "model.layers.N.". gate and up have one adapter.
+func expertModules(i int) [2]string {
+	expert := fmt.Sprintf("mlp.experts.%d.", i)
+	return [...]string{expert + "gate_up_proj", expert + "down_proj"}
 }
 
 // mixtureGroups returns the tensors of a layer's experts, below "model.layers.N.". The tensors of
@@ -84,7 +95,7 @@ func (b *backbone) activateExperts(x *mixture, a *mixtureActivations, normed ker
 	in := w.experts.in
 	r.Gather(b.pool, in, normed)
 	r.Each(b.pool, func(i, from, to int) {
-		x.gateUp[i].apply(b.pool, w.low, a.gateUp.RowRange(from, to), in.RowRange(from, to))
+		x.gateUp[i].apply(b.pool, w.low.of(&x.gateUp[i], from, to), a.gateUp.RowRange(from, to), in.RowRange(from, to))
 	})
 }
 
@@ -94,7 +105,7 @@ func (b *backbone) applyExperts(x *mixture, a *mixtureActivations, out kernel.Ma
 	gateUp, hidden, results := a.gateUp.RowRange(0, pairs), w.experts.hidden.RowRange(0, pairs), w.experts.out
 	kernel.SiLU.Forward(b.pool, hidden, gateUp.ColRange(0, size), gateUp.ColRange(size, 2*size))
 	r.Each(b.pool, func(i, from, to int) {
-		x.down[i].apply(b.pool, w.low, results.RowRange(from, to), hidden.RowRange(from, to))
+		x.down[i].apply(b.pool, w.low.of(&x.down[i], from, to), results.RowRange(from, to), hidden.RowRange(from, to))
 	})
 	r.Combine(b.pool, out, results)
 }
@@ -110,20 +121,18 @@ func (b *backbone) backExperts(x, grad *mixture, a *mixtureActivations, dNormed,
 	r.Gather(b.pool, dOut, dy)
 	kernel.SiLU.Forward(b.pool, hidden, gate, up)
 	r.Each(b.pool, func(i, from, to int) {
-		kernel.MatMul(b.pool, dHidden.RowRange(from, to), dOut.RowRange(from, to), x.down[i].weight, false)
+		x.down[i].backInput(b.pool, low.of(&x.down[i], from, to), dHidden.RowRange(from, to), dOut.RowRange(from, to))
 	})
 	r.WeighBackward(b.pool, dHidden, hidden)
-	r.Each(b.pool, func(i, from, to int) {
-		if d := grad.down[i].weight; d.Rows > 0 {
-			kernel.MatMul(b.pool, d, dOut.RowRange(from, to).T(), hidden.RowRange(from, to), true)
-		}
+	r.Each(b.pool, func(i, from, to int) { // hidden has the pairs' weights now, so dOut has none
+		x.down[i].backWeights(b.pool, low.of(&x.down[i], from, to), &grad.down[i], dOut.RowRange(from, to), hidden.RowRange(from, to))
 	})
 	kernel.SiLU.Backward(b.pool, gate, up, dHidden, gate, up)
 	r.Gather(b.pool, in, normed)
 	dIn := dOut // dOut is no longer needed
 	r.Each(b.pool, func(i, from, to int) {
 		dx, dy := dIn.RowRange(from, to), gateUp.RowRange(from, to)
-		x.gateUp[i].backward(b.pool, low, &grad.gateUp[i], dx, dy, in.RowRange(from, to))
+		x.gateUp[i].backward(b.pool, low.of(&x.gateUp[i], from, to), &grad.gateUp[i], dx, dy, in.RowRange(from, to))
 	})
 	dLogits := w.dLogits.RowRange(0, normed.Rows)
 	r.Backward(b.pool, dLogits, b.balance.byRow())

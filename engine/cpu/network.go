@@ -45,7 +45,7 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 		m.head.weight = base.matrix(headName)
 	}
 	if adapters != nil {
-		adapters.viewHead(&m.head, cfg.VocabSize, adapterFlat)
+		adapters.viewWhole(&m.head, adapterFlat, model.OutputHead)
 	}
 	norms := cfg.Norms()
 	for i := range cfg.NumLayers {
@@ -74,7 +74,7 @@ func viewModel(cfg *model.Config, base view, adapters *adapterLayout, adapterFla
 			downNorm:      base.vector(prefix + norms.AfterMLP + ".weight"),
 		}
 		if cfg.Sparse(i) {
-			l.experts = viewMixture(cfg, base, prefix)
+			l.experts = viewMixture(cfg, base, adapters, adapterFlat, prefix)
 		} else {
 			l.gateUp, l.down = view(p.GateUp), view(p.Down)
 		}

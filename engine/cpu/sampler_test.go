@@ -29,6 +29,7 @@ func TestSampledLogprobsEqualTrainedLogprobs(t *testing.T) {
 		adapterOptions("qwen2"), adapterOptions("smollm3"), adapterOptions("gemma3_text"), adapterOptions("olmo3"), adapterOptions("phi3"),
 		adapterOptions("granite"), tiny("lfm2"), adapterOptions("lfm2"),
 		headAdapter("llama"), newHeadAdapter("llama3_bias_tied"), newHeadAdapter("qwen3_moe"),
+		expertAdapter("both"), expertAdapter("gate_up"), expertAdapter("down"), newExpertAdapter("qwen3_moe"),
 	} {
 		pool := kernel.NewPool(2)
 		defer pool.Close()

@@ -53,6 +53,7 @@ type loraTag struct {
 	Scale   float32  `json:"scale"`
 	Modules []string `json:"target_modules"`
 	Exclude []string `json:"exclude_modules,omitempty"`
+	Experts []string `json:"target_parameters,omitempty"`
 }
 
 // tag returns the adapters' part of a saved state; nil without adapters.
@@ -60,7 +61,7 @@ func (l *adapterLayout) tag() *loraTag {
 	if l == nil {
 		return nil
 	}
-	return &loraTag{Rank: l.Rank, Scale: l.scale, Modules: l.TargetModules, Exclude: l.ExcludeModules}
+	return &loraTag{Rank: l.Rank, Scale: l.scale, Modules: l.TargetModules, Exclude: l.ExcludeModules, Experts: l.TargetParameters}
 }
 
 // stored returns the tensors of a state.
@@ -202,7 +203,7 @@ func (t *loraTag) String() string {
 	if t == nil {
 		return "off"
 	}
-	return fmt.Sprintf("rank %d, scale %v, %v without %v", t.Rank, t.Scale, t.Modules, t.Exclude)
+	return fmt.Sprintf("rank %d, scale %v, %v without %v", t.Rank, t.Scale, slices.Concat(t.Modules, t.Experts), t.Exclude)
 }
 
 // entries implements stored.

@@ -52,7 +52,7 @@ func (trainerPlugin) WriteModel(spec engine.TrainerSpec, dir, out string) error 
 // lora returns adapters with the scale of the state. Their alpha is that of the configuration, if one
 // of its two rules gives the scale.
 func (t *loraTag) lora() model.LoRA {
-	l := model.LoRA{Rank: t.Rank, TargetModules: t.Modules, ExcludeModules: t.Exclude}
+	l := model.LoRA{Rank: t.Rank, TargetModules: t.Modules, ExcludeModules: t.Exclude, TargetParameters: t.Experts}
 	for _, l.RSLoRA = range []bool{false, true} {
 		per := float64(t.Rank)
 		if l.RSLoRA {

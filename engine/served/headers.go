@@ -3,6 +3,7 @@ package served
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
@@ -18,7 +19,7 @@ func filesOf(cfg *model.Config, adapter bool) func(dir string) error {
 			if err != nil {
 				return err
 			}
-			return both(withoutHead(a, dir), a.Close())
+			return both(servable(a, dir), a.Close())
 		}
 		m, err := model.Open(dir)
 		if err != nil {
@@ -45,10 +46,27 @@ func namesHead(l *engine.LoRASpec) bool {
 	return slices.Contains(l.TargetModules, model.OutputHead) && !slices.Contains(l.ExcludeModules, model.OutputHead)
 }
 
-// withoutHead refuses an adapter of the output head.
-func withoutHead(a *model.Adapter, dir string) error {
-	if slices.Contains(a.Names(), model.LoRATensor(model.OutputHead, "A")) {
+// servable refuses an adapter that servers do not take.
+func servable(a *model.Adapter, dir string) error {
+	switch {
+	case slices.Contains(a.Names(), model.LoRATensor(model.OutputHead, "A")):
 		return fmt.Errorf("%s is %s", dir, ofTheHead)
+	case halfOfExperts(a.TargetParameters):
+		return fmt.Errorf("%s is %s", dir, ofHalf)
 	}
 	return nil
+}
+
+// halfOfExperts reports whether target_parameters names one tensor of a layer's experts without the other.
+func halfOfExperts(parameters []string) bool {
+	layers := map[string]int{}
+	for _, p := range parameters {
+		layers[p[:strings.LastIndex(p, ".")+1]]++
+	}
+	for _, tensors := range layers {
+		if tensors != 2 {
+			return true
+		}
+	}
+	return false
 }

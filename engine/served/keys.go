@@ -89,12 +89,19 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 			refuse(fmt.Sprintf("model.lora_configs.%d.target_modules", i), ofTheHead,
 				"leave it out, or sample with another engine, also with --engine cpu")
 		}
+		if halfOfExperts(l.TargetParameters) {
+			refuse(fmt.Sprintf("model.lora_configs.%d.target_parameters", i), ofHalf,
+				"name both, or sample with another engine, also with --engine cpu")
+		}
 	}
 	if c.Method.Recomputes {
 		return all
 	}
 	return append(all, config.ChangedSampling(c, isBiased, unbias)...)
 }
+
+// ofHalf is said of adapters that vLLM would leave out.
+const ofHalf = "an adapter of one tensor of experts: vLLM takes gate_up_proj and down_proj together"
 
 // ofTheHead is said of adapters of lm_head. Servers take them for some architectures, and nobody has tried
 // them here.

@@ -55,7 +55,7 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	if say == nil {
 		say = func(string) {}
 	}
-	rank, err := rankOf(&spec, cfg)
+	needs, err := needsOf(&spec, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 		shares: own != nil && spec.Start.Place.Beside != "", mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
 	s := newSampler(list, checker{
-		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: rank, record: spec.Record,
+		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: needs.rank, record: spec.Record,
 		scores: spec.Scores, tokens: spec.Tokens,
 	})
 	s.idle, s.loader.files, s.loader.proofs.model = transport.CloseIdleConnections, filesOf(cfg, spec.LoRA != nil), spec.ModelPath
@@ -102,16 +102,25 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	return s, nil
 }
 
-// rankOf returns the largest rank of a sampler's adapters, 0 if there are none.
-func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
+// needs are what a sampler's adapters demand of a server.
+type needs struct {
+	rank    int  // the largest; 0 if there are none
+	experts bool // some adapt the experts of a mixture
+}
+
+// needsOf returns what the adapters of a sampler need. It refuses those that servers do not take.
+func needsOf(spec *engine.SamplerSpec, cfg *model.Config) (n needs, err error) {
 	paths := spec.Adapters
 	switch {
 	case spec.LoRA == nil:
-		return 0, nil
+		return n, nil
 	case spec.LoRA.Path == "":
-		most = spec.LoRA.LoraRank
+		n = needs{spec.LoRA.LoraRank, len(spec.LoRA.TargetParameters) > 0}
 		if namesHead(spec.LoRA) {
-			return 0, errors.New("target_modules names " + ofTheHead)
+			return n, errors.New("target_modules names " + ofTheHead)
+		}
+		if halfOfExperts(spec.LoRA.TargetParameters) {
+			return n, errors.New("target_parameters names " + ofHalf)
 		}
 	default:
 		paths = append(slices.Clip(paths), spec.LoRA.Path)
@@ -119,14 +128,14 @@ func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
 	for _, path := range paths {
 		a, err := model.OpenAdapter(path, cfg)
 		if err != nil {
-			return 0, err
+			return n, err
 		}
-		most = max(most, a.Rank)
-		if err := both(withoutHead(a, path), a.Close()); err != nil {
-			return 0, err
+		n = needs{max(n.rank, a.Rank), n.experts || len(a.TargetParameters) > 0}
+		if err := both(servable(a, path), a.Close()); err != nil {
+			return n, err
 		}
 	}
-	return most, nil
+	return n, nil
 }
 
 // greet asks a server who it is, until it answers.

@@ -139,15 +139,15 @@ func (s *startable) command(spec *engine.SamplerSpec) *command {
 	return c
 }
 
-// rankToStart returns the rank of adapters for which a server is started. What is wrong with their files
+// needsToStart returns what the adapters need for which a server is started. What is wrong with their files
 // is said when the server is opened.
-func rankToStart(spec *engine.SamplerSpec) int {
+func needsToStart(spec *engine.SamplerSpec) needs {
 	if cfg, err := model.ReadConfig(spec.ModelPath); err == nil {
-		if rank, err := rankOf(spec, cfg); err == nil {
-			return rank
+		if n, err := needsOf(spec, cfg); err == nil {
+			return n
 		}
 	}
-	return spec.LoRA.LoraRank
+	return needs{rank: spec.LoRA.LoraRank}
 }
 
 // absolute returns a path for a server, which has another working directory. What is not there is the

@@ -45,7 +45,7 @@ func TestVLLMProgram(t *testing.T) {
 		{"weights", func(s *engine.SamplerSpec) { s.Follows = true },
 			[]string{`--weight-transfer-config {"backend": "trinity_files"}`}, []string{"--enable-lora"}, nil},
 		{"LoRA", func(s *engine.SamplerSpec) { s.Follows, s.LoRA = true, &engine.LoRASpec{LoraRank: 9} },
-			[]string{"--enable-lora --max-loras 2 --max-lora-rank 16"}, []string{"--weight-transfer-config"},
+			[]string{"--enable-lora --max-loras 2 --max-lora-rank 16"}, []string{"--weight-transfer-config", "--enable-mixed-moe-lora-format"},
 			map[string]string{"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}},
 		{"adapters", func(s *engine.SamplerSpec) { s.LoRA, s.Adapters = &engine.LoRASpec{LoraRank: 2}, []string{adapter} },
 			[]string{"--enable-lora --max-loras 3 --max-lora-rank 8"}, nil, nil},
@@ -53,6 +53,8 @@ func TestVLLMProgram(t *testing.T) {
 			[]string{"--enable-lora --max-loras 8 --max-lora-rank 8"}, nil, nil},
 		{"a saved adapter", func(s *engine.SamplerSpec) { s.LoRA = &engine.LoRASpec{Path: adapter, LoraRank: 32} },
 			[]string{"--enable-lora --max-loras 2 --max-lora-rank 8"}, nil, nil},
+		{"an adapter of experts", func(s *engine.SamplerSpec) { s.LoRA = &engine.LoRASpec{LoraRank: 2, TargetParameters: ofExperts} },
+			[]string{"--max-lora-rank 8 --enable-mixed-moe-lora-format"}, nil, nil},
 		{"extra_engine_args", func(s *engine.SamplerSpec) {
 			s.Start.Extra = map[string]any{
 				"yes": true, "no_way": false, "a_text": "x y", "int": 3, "float": 0.5, "list": []any{1, "b"}, "map": map[string]any{"k": 1},

@@ -22,7 +22,10 @@ func init() {
 }
 
 // sglangKind is what the run knows of its SGLang servers.
-type sglangKind struct{ lora bool }
+type sglangKind struct{ lora, experts bool }
+
+// untriedExperts is said of adapters of experts.
+const untriedExperts = "adapters of experts, which nobody has tried with SGLang"
 
 // sglangServer is a server of SGLang.
 type sglangServer struct {
@@ -59,8 +62,11 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 	s.info = about{product: "SGLang " + info.Version, length: info.ContextLength, flags: flags{
 		ids: "update SGLang", logprobs: "update SGLang", temperature: "unset SGLANG_RETURN_ORIGINAL_LOGPROB in its environment",
 	}}
-	if !info.EnableLoRA {
+	switch {
+	case !info.EnableLoRA:
 		s.info.noLoRA = sglangLoRA
+	case k.experts:
+		s.info.noLoRA = "model.lora_configs has " + untriedExperts
 	}
 	s.info.rank, s.layout = info.MaxLoRARank, info.sglangLayout
 	var list openai.Models

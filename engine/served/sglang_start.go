@@ -15,18 +15,28 @@ func newSGLang() *startable {
 	return newStartable(product{
 		pkg: "sglang", key: "SGLANG_API_KEY", modelFlag: "--model-path", seedFlag: "--random-seed", limitFlag: "--context-length",
 		flags: sglangFlags,
-		kind: func(_ *startable, _ *model.Config, spec *engine.SamplerSpec, _ *owned) kind {
-			return sglangKind{lora: spec.LoRA != nil}
+		kind: func(_ *startable, cfg *model.Config, spec *engine.SamplerSpec, _ *owned) kind {
+			n, _ := needsOf(spec, cfg) // opening says what is wrong with them
+			return sglangKind{lora: spec.LoRA != nil, experts: n.experts}
 		},
-		refuses: func(c *config.Settled) []config.Refusal {
-			if len(c.Model.LoraConfigs) == 0 || c.Explorer.RolloutModel.DataParallelSize <= 1 {
-				return nil
+		refuses: func(c *config.Settled) (all []config.Refusal) {
+			for i, l := range c.Model.LoraConfigs {
+				if len(l.TargetParameters) > 0 {
+					all = append(all, config.Refusal{
+						Key:  fmt.Sprintf("model.lora_configs.%d.target_parameters", i),
+						What: untriedExperts,
+						Hint: "leave it out, or sample with vllm or with another engine, also with --engine cpu",
+					})
+				}
 			}
-			return []config.Refusal{{
+			if len(c.Model.LoraConfigs) == 0 || c.Explorer.RolloutModel.DataParallelSize <= 1 {
+				return all
+			}
+			return append(all, config.Refusal{
 				Key:  "explorer.rollout_model.data_parallel_size",
 				What: "more than 1 with an adapter (model.lora_configs): such an SGLang server takes none while it runs",
 				Hint: "set it to 1, and engine_num to the number of servers",
-			}}
+			})
 		},
 	})
 }
@@ -45,7 +55,7 @@ func sglangFlags(c *command, spec *engine.SamplerSpec) {
 	c.add(o.ExpertParallel, "--expert-parallel-size", strconv.Itoa(max(1, o.TensorParallel)))
 	c.add(spec.Start.Place.Beside != "", "--enable-memory-saver", "--enable-weights-cpu-backup")
 	if spec.LoRA != nil { // a batch may have the model, the policy that comes, the one that goes and the others
-		c.add(true, "--enable-lora", "--max-lora-rank", strconv.Itoa(rankToStart(spec)), "--lora-target-modules", "all",
+		c.add(true, "--enable-lora", "--max-lora-rank", strconv.Itoa(needsToStart(spec).rank), "--lora-target-modules", "all",
 			"--max-loras-per-batch", strconv.Itoa(3+len(spec.Adapters)+spec.Slots))
 	}
 }

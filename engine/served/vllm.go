@@ -26,8 +26,10 @@ type vllmKind struct {
 	model string // "" is the first that a server lists
 	keep  bool   // the KV cache outlives its weights
 	lora  bool
-	tied  bool // the model's head is its embedding
-	files *fileServer
+	// experts says that adapters may be of experts, in PEFT's form of stacked tensors. It is told with each.
+	experts bool
+	tied    bool // the model's head is its embedding
+	files   *fileServer
 }
 
 // vllmServer is a server of vLLM, or one with its API.

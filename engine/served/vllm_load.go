@@ -86,7 +86,8 @@ type vllmConfig struct {
 		Data     int `json:"data_parallel_size"`
 	} `json:"parallel_config"`
 	LoRA *struct {
-		MaxRank int `json:"max_lora_rank"`
+		MaxRank int   `json:"max_lora_rank"`
+		Mixed   *bool `json:"enable_mixed_moe_lora_format"`
 	} `json:"lora_config"`
 }
 
@@ -101,6 +102,10 @@ func (s *vllmServer) config(ctx context.Context) (vllmConfig, error) {
 
 // loraFlags start a server that takes adapters.
 const loraFlags = "start it with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
+
+// mixedFlag starts a server that takes adapters of experts as PEFT stores them. Otherwise vLLM expects tensors of each expert for
+// families such as qwen3_moe.
+const mixedFlag = "--enable-mixed-moe-lora-format"
 
 // findAdapters finds out whether the server takes adapters, and how large ones.
 func (s *vllmServer) findAdapters(ctx context.Context) error {
@@ -117,6 +122,8 @@ func (s *vllmServer) findAdapters(ctx context.Context) error {
 	case err != nil: // not in development mode
 	case info.LoRA == nil:
 		s.info.noLoRA = loraFlags
+	case s.kind.experts && info.LoRA.Mixed != nil && !*info.LoRA.Mixed:
+		s.info.noLoRA = "adapters of experts need " + mixedFlag + ": start it with that"
 	default:
 		s.info.rank = info.LoRA.MaxRank
 	}
@@ -205,9 +212,16 @@ func (s *vllmServer) forget(ctx context.Context) error {
 	return nil
 }
 
+// vllmAdapter is what vLLM gets of an adapter.
+type vllmAdapter struct {
+	Name    string `json:"lora_name"`
+	Path    string `json:"lora_path"`
+	Stacked bool   `json:"is_3d_lora_weight,omitzero"` // its tensors of experts are stacked
+}
+
 // giveAdapter gives the server an adapter.
 func (s *vllmServer) giveAdapter(ctx context.Context, dir, name string) error {
-	err := s.client.Call(ctx, loadAdapter, map[string]string{"lora_name": name, "lora_path": dir}, nil)
+	err := s.client.Call(ctx, loadAdapter, vllmAdapter{name, dir, s.kind.experts}, nil)
 	if statusOf(err) == http.StatusNotFound {
 		return fmt.Errorf("it takes no adapters: %s: %w", loraFlags, err)
 	}

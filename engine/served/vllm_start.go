@@ -17,8 +17,10 @@ func newVLLM() *startable {
 		pkg: "vllm", key: "VLLM_API_KEY", modelFlag: "--model", seedFlag: "--seed", limitFlag: "--max-model-len", negation: "--no-",
 		flags: vllmFlags, extraWords: []string{"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"},
 		kind: func(s *startable, cfg *model.Config, spec *engine.SamplerSpec, own *owned) kind {
+			n, _ := needsOf(spec, cfg) // opening says what is wrong with them
 			return vllmKind{
-				model: s.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
+				experts: n.experts,
+				model:   s.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
 				files: newFileServer(wait.Seconds(s.LoadTimeout), own),
 			}
 		},
@@ -42,7 +44,9 @@ func vllmFlags(c *command, spec *engine.SamplerSpec) {
 	if spec.LoRA != nil {
 		c.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
 		c.add(true, "--enable-lora", "--max-loras", strconv.Itoa(2+len(spec.Adapters)+spec.Slots))
-		c.add(true, "--max-lora-rank", strconv.Itoa(roomFor(rankToStart(spec))))
+		needs := needsToStart(spec)
+		c.add(true, "--max-lora-rank", strconv.Itoa(roomFor(needs.rank)))
+		c.add(needs.experts, mixedFlag)
 	} else {
 		c.add(spec.Follows, "--weight-transfer-config", `{"backend": "`+filesBackend+`"}`)
 	}

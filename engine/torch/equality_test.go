@@ -121,7 +121,11 @@ func weightsOf(t *testing.T, save func(context.Context, string) error, lora bool
 	}
 	var source model.Source
 	if lora {
-		cfg, err := model.ReadConfig(tiny("qwen2").ModelPath)
+		base, _, err := model.AdapterBase(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := model.ReadConfig(base)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,13 +237,19 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 	for _, spec := range []*engine.TrainerSpec{&head, &tied} {
 		spec.LoRA = &engine.LoRASpec{Path: tiny(filepath.Join("head_adapter", filepath.Base(spec.ModelPath))).ModelPath}
 	}
-	cases := map[string]engine.TrainerSpec{"adapters": lora, "critic": critic, "adapter of the head": head, "adapter of a tied head": tied}
+	experts, half := trained("qwen3_moe"), trained("qwen3_moe_sums")
+	experts.LoRA = &engine.LoRASpec{Path: tiny("expert_adapter/both").ModelPath}
+	half.LoRA = &engine.LoRASpec{Path: tiny("expert_adapter/gate_up").ModelPath}
+	cases := map[string]engine.TrainerSpec{
+		"adapters": lora, "critic": critic, "adapter of the head": head, "adapter of a tied head": tied, "adapter of experts": experts,
+		"adapter of experts alone": half,
+	}
 	for _, name := range []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "smollm3"} {
 		cases[name] = trained(name)
 	}
 	for _, ranks := range []int{1, 2} {
 		if ranks > 1 {
-			for _, name := range []string{"adapters", "critic", "llama", "qwen3_moe", "adapter of the head"} {
+			for _, name := range []string{"adapters", "critic", "llama", "qwen3_moe", "adapter of the head", "adapter of experts"} {
 				spec := cases[name]
 				spec.Strategy = "ddp"
 				cases[name+", ddp"] = spec

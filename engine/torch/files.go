@@ -119,15 +119,17 @@ type loraTag struct {
 	UseRslora      bool
 	TargetModules  []string
 	ExcludeModules []string
+	Parameters     []string `json:"TargetParameters,omitempty"`
 }
 
 func tagOf(l *model.LoRA) *loraTag {
-	return &loraTag{l.Rank, l.Alpha, l.RSLoRA, l.TargetModules, l.ExcludeModules}
+	return &loraTag{l.Rank, l.Alpha, l.RSLoRA, l.TargetModules, l.ExcludeModules, l.TargetParameters}
 }
 
 func (t *loraTag) lora() *model.LoRA {
 	return &model.LoRA{
 		Rank: t.LoraRank, Alpha: t.LoraAlpha, RSLoRA: t.UseRslora, TargetModules: t.TargetModules, ExcludeModules: t.ExcludeModules,
+		TargetParameters: t.Parameters,
 	}
 }
 

@@ -275,6 +275,9 @@ func (f *footprint) layerBytes(c int64) int64 {
 	}
 	inner := int64(f.cfg.IntermediateSize / parts)
 	if m := f.cfg.Mixture; m != nil {
+		if l := f.spec.LoRA; l != nil && (l.Path != "" || len(l.TargetParameters) > 0) { // of those of experts
+			attention += c * int64(m.PerToken) * (2*int64(m.Size) + hidden)
+		}
 		inner = max(int64(f.cfg.DenseSize()), int64(m.PerToken)*int64(m.Size)+int64(m.PerToken)*hidden)
 	}
 	return norms + attention + c*4*inner

@@ -63,6 +63,7 @@ type Options struct {
 	Tokens   bool // --enable-scale-out
 	Develops bool // VLLM_SERVER_DEV_MODE=1
 	CPU      bool // no GPU
+	Mixed    bool // --enable-mixed-moe-lora-format
 	Fetches  bool // --weight-transfer-config '{"backend": "trinity_files"}'
 }
 

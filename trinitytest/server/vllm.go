@@ -34,7 +34,7 @@ func VLLM(t Host, s trinity.Sampler, o Options) *Fake {
 		f.vllmGenerate(w, r)
 	})
 	if o.LoRA {
-		f.vllmAdapters(mux)
+		f.vllmAdapters(mux, o)
 	}
 	if o.Develops {
 		f.vllmControl(mux)
@@ -65,7 +65,7 @@ func (o *Options) vllmConfig(ranks int) map[string]any {
 		config["weight_transfer_config"] = map[string]any{"backend": "trinity_files"}
 	}
 	if o.LoRA {
-		config["lora_config"] = map[string]any{"max_lora_rank": o.MaxRank}
+		config["lora_config"] = map[string]any{"max_lora_rank": o.MaxRank, "enable_mixed_moe_lora_format": o.Mixed}
 	}
 	return map[string]any{"vllm_config": config}
 }
@@ -119,7 +119,7 @@ func (f *Fake) serves(w http.ResponseWriter, name string) bool {
 }
 
 // vllmAdapters adds the endpoints that change adapters.
-func (f *Fake) vllmAdapters(mux *http.ServeMux) {
+func (f *Fake) vllmAdapters(mux *http.ServeMux, o Options) {
 	done := func(w http.ResponseWriter, err error) {
 		if err != nil {
 			refuse(w, http.StatusNotFound, err.Error())
@@ -127,7 +127,13 @@ func (f *Fake) vllmAdapters(mux *http.ServeMux) {
 		}
 		_, _ = io.WriteString(w, "Success") // the client reports a broken answer
 	}
-	mux.HandleFunc("POST /v1/load_lora_adapter", f.changeAdapter(f.loadAdapter, done))
+	load := func(ctx context.Context, q adapterAsked) error {
+		if q.Name != "" && adaptsExperts(q.Path) && (!o.Mixed || !q.Stacked) {
+			return fmt.Errorf("While loading %s, expected target modules of each expert", q.Path)
+		}
+		return f.loadAdapter(ctx, q)
+	}
+	mux.HandleFunc("POST /v1/load_lora_adapter", f.changeAdapter(load, done))
 	mux.HandleFunc("POST /v1/unload_lora_adapter", f.changeAdapter(f.dropAdapter, done))
 }
 

@@ -48,7 +48,7 @@ var aside = []string{
 var optimizers = []string{"algorithm.optimizer.optimizer_type", "trainer.trainer_config.critic.optim.optimizer_type"}
 
 // shape are the settings of an adapter that decide its shape.
-var shape = []string{"lora_rank", "lora_alpha", "target_modules", "exclude_modules", "use_rslora"}
+var shape = []string{"lora_rank", "lora_alpha", "target_modules", "exclude_modules", "target_parameters", "use_rslora"}
 
 // Settings returns the settings that decide what a run learns, by dotted key. Stars replace
 // secrets: a run notices that there is one, and does not notice that it has changed, because keys

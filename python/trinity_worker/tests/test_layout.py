@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from families import tiny
+from test_adapted_experts import adapted_experts
 from test_tree import COMMON, KINDS, batch, sequences
 from test_worker import ADAM, Worker, open_model
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig
@@ -44,6 +45,8 @@ def paths(tmp_path_factory) -> dict:
                 torch.nn.init.normal_(p)
         out["adapter"] = tmp_path_factory.mktemp("adapter")
         model.save_pretrained(out["adapter"])
+        out["adapter of experts"] = tmp_path_factory.mktemp("adapter")
+        adapted_experts(out["experts"]).save_pretrained(out["adapter of experts"])
     return out
 
 
@@ -82,6 +85,7 @@ CASES = {name: {} for name in (*KINDS, "one head of keys", "sinks")}
 CASES |= {
     "critic": {"head": "value"},
     "adapter": {"lora": True},
+    "adapter of experts": {"lora": True},
     "recomputed": {"recompute": 1},
     "copies": {"strategy": "ddp"},
 }
@@ -92,10 +96,10 @@ def test_parts_of_rows_compute_as_one_rank(workers, paths, tmp_path, case: str) 
     arrays, derivatives = batch(sequences(1), 1)
     spec = SGD | CASES[case]
     path, head = paths.get(case, paths["llama"]), {}
-    if case == "adapter":
+    if case.startswith("adapter"):
         if case not in paths:
             pytest.skip("peft is missing")
-        path, spec["lora"] = paths["llama"], str(paths["adapter"])
+        path, spec["lora"] = paths["experts" if case.endswith("experts") else "llama"], str(paths[case])
     if case == "critic":
         derivatives = {"d_value": derivatives["d_logprob"]}
         head = {"score.weight": np.random.default_rng(0).standard_normal((1, 32)).astype(np.float32)}

@@ -112,7 +112,8 @@ def fill(root: nn.Module, inner: PreTrainedModel, path: str, lora: str, device: 
             if found := adapter.get(PEFT + name.replace(f".{ADAPTER}.", ".")):
                 found.read(region(p), mine)
                 continue
-            _read(inner, name.replace(".base_layer.", "."), list(p.shape), region(p), mine, files, path)
+            plain = ".".join(part for part in name.split(".") if part != "base_layer")  # wrappers may be nested
+            _read(inner, plain, list(p.shape), region(p), mine, files, path)
         for name in inner.state_dict().keys() - names.keys():  # buffers that files have, such as the scale of a layer
             if found := _find(files, name, inner):
                 found.read([(0, n) for n in found.shape], inner.get_buffer(name))

@@ -21,7 +21,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from . import attention, compiled, loading, proof
+from . import adapted_experts, attention, compiled, loading, proof
 from .apart import Apart
 from .batch import Pack
 from .copies import Copies
@@ -143,6 +143,7 @@ class Network(nn.Module):
             self.lm = PeftModel.from_pretrained(
                 self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False, low_cpu_mem_usage=True
             )
+            adapted_experts.attach(self.lm, f"{spec.path} ({self.inner.config.model_type})")
         self.lm.eval()
         self.loads: torch.Tensor | None = None  # [layers, experts] tokens that experts got since the last step
         self._recompute()

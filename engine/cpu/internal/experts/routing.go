@@ -62,6 +62,9 @@ func (r *Routing) Pairs() int { return r.tokens * r.PerToken }
 // Chosen returns the experts of a token, in increasing order.
 func (r *Routing) Chosen(token int) []int32 { return r.chosen[token*r.PerToken:][:r.PerToken] }
 
+// Token returns the token of a pair.
+func (r *Routing) Token(pair int) int { return int(r.token[pair]) }
+
 // Probabilities returns the softmax of a token's logits [Experts].
 func (r *Routing) Probabilities(token int) []float32 {
 	return r.probabilities[token*r.Experts:][:r.Experts]

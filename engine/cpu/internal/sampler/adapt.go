@@ -57,6 +57,38 @@ func (m *network) adapt(adapted []stretch, y, x kernel.Matrix, pick func(u *upda
 	})
 }
 
+// lowOfPairs makes room for the low-rank states of pairs, and returns their width; 0 if no adapter covers experts of the layer.
+func (m *network) lowOfPairs(adapted []stretch, layer, pairs int) (width int) {
+	for _, s := range adapted {
+		for i := range s.updates.layers[layer].experts {
+			for _, u := range []*update{&s.updates.layers[layer].experts[i].gateUp, &s.updates.layers[layer].experts[i].down} {
+				if u.down != nil {
+					width = max(width, u.down.N)
+				}
+			}
+		}
+	}
+	m.act.low = slices.Grow(m.act.low[:0], pairs*width)[:pairs*width]
+	return width
+}
+
+// adaptPairs adds the low-rank updates of an expert's pairs, of which y and x are the rows from the given one, to y = x·Wᵀ. The
+// pairs of an adapter that follow one another are one product.
+func (m *network) adaptPairs(b *batch, layer, from, width int, y, x kernel.Matrix, pick func(l *layerUpdates) *update) {
+	of := func(row int) *updates { return b.adapters[m.act.mixture.routing.Token(from+row)].weights }
+	for row := 0; width > 0 && row < y.Rows; {
+		all, end := of(row), row+1
+		for end < y.Rows && of(end) == all {
+			end++
+		}
+		if all != nil && all.layers[layer].experts != nil {
+			low := m.act.low[(from+row)*width : (from+end)*width]
+			pick(&all.layers[layer]).add(m.pool, y.RowRange(row, end), x.RowRange(row, end), low, all)
+		}
+		row = end
+	}
+}
+
 // add computes y += scale·(x·Aᵀ)·Bᵀ. low is scratch for x·Aᵀ.
 func (u *update) add(pool *kernel.Pool, y, x kernel.Matrix, low []float32, all *updates) {
 	if u.down == nil {

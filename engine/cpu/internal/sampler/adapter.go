@@ -27,7 +27,13 @@ type updates struct {
 }
 
 // layerUpdates are the updates of one block, by input.
-type layerUpdates struct{ qkv, out, gateUp, down update }
+type layerUpdates struct {
+	qkv, out, gateUp, down update
+	experts                []expertUpdates // nil if the adapter covers none
+}
+
+// expertUpdates are the updates of one expert.
+type expertUpdates struct{ gateUp, down update }
 
 // update is the low-rank update of the maps with the same input.
 type update struct {
@@ -60,6 +66,11 @@ func pack(cfg *model.Config, pool *kernel.Pool, lora *model.LoRA, tensor func(na
 			from model.Projection
 		}{{&l.qkv, from.QKV}, {&l.out, from.Output}, {&l.gateUp, from.GateUp}, {&l.down, from.Down}} {
 			if err := p.pack(group.to, prefix, group.from); err != nil {
+				return nil, err
+			}
+		}
+		if cfg.Sparse(i) && len(lora.TargetParameters) > 0 {
+			if err := p.packExperts(l, prefix, cfg); err != nil {
 				return nil, err
 			}
 		}
@@ -115,6 +126,27 @@ func (p *packer) pack(u *update, prefix string, m model.Projection) error {
 	var err error
 	u.down, err = p.packed(p.stack, p.rank*len(u.up), m.In)
 	return err
+}
+
+// packExperts fills l with the adapters of the experts of a layer.
+func (p *packer) packExperts(l *layerUpdates, prefix string, cfg *model.Config) error {
+	l.experts = make([]expertUpdates, cfg.Mixture.Experts)
+	for i := range l.experts {
+		for _, m := range []struct {
+			to      *update
+			name    string
+			out, in int
+		}{
+			{&l.experts[i].gateUp, "gate_up_proj", 2 * cfg.Mixture.Size, cfg.HiddenSize},
+			{&l.experts[i].down, "down_proj", cfg.HiddenSize, cfg.Mixture.Size},
+		} {
+			name := fmt.Sprintf("mlp.experts.%d.%s", i, m.name)
+			if err := p.pack(m.to, prefix, model.Projection{Names: []string{name}, Outs: []int{m.out}, In: m.in}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // take returns a tensor of the given size and removes it from shapes.

@@ -221,7 +221,7 @@ func (m *network) mlp(layer int, b *batch, x kernel.Matrix) {
 	in := m.norm(out, x, w.mlpNorm)
 	m.mark("rest")
 	if w.mixture != nil {
-		m.mixture(w.mixture, in)
+		m.mixture(layer, b, in)
 		m.mark("experts")
 	} else {
 		m.dense(layer, b, out, in)

@@ -58,17 +58,20 @@ func (l *loader) mixture(w *mixtureWeights, prefix string) error {
 }
 
 // mixture replaces the normed inputs x [R, H] by the weighted sums of their experts' results.
-func (m *network) mixture(w *mixtureWeights, x kernel.Matrix) {
-	a, size := m.act.mixture, m.cfg.Mixture.Size
+func (m *network) mixture(layer int, b *batch, x kernel.Matrix) {
+	w, a, size := m.weights.layers[layer].mixture, m.act.mixture, m.cfg.Mixture.Size
 	m.linear(a.routing.Logits(x.Rows), x, w.router)
 	a.routing.Route(m.pool)
 	a.routing.Gather(m.pool, a.in, x)
+	low := m.lowOfPairs(b.adapted, layer, a.routing.Pairs())
 	a.routing.Each(m.pool, func(i, from, to int) {
-		gateUp := a.gateUp.RowRange(from, to)
-		m.linear(gateUp, a.in.RowRange(from, to), w.gateUp[i])
+		gateUp, in, out := a.gateUp.RowRange(from, to), a.in.RowRange(from, to), a.out.RowRange(from, to)
+		m.linear(gateUp, in, w.gateUp[i])
+		m.adaptPairs(b, layer, from, low, gateUp, in, func(l *layerUpdates) *update { return &l.experts[i].gateUp })
 		gate := gateUp.ColRange(0, size)
 		kernel.SiLU.Forward(m.pool, gate, gate, gateUp.ColRange(size, 2*size))
-		m.linear(a.out.RowRange(from, to), gate, w.down[i])
+		m.linear(out, gate, w.down[i])
+		m.adaptPairs(b, layer, from, low, out, gate, func(l *layerUpdates) *update { return &l.experts[i].down })
 	})
 	a.routing.Combine(m.pool, x, a.out)
 }
