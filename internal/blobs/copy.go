@@ -11,14 +11,9 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// Source gives the file of an image. A [Store] is one.
-type Source interface {
-	Get(digest string) ([]byte, error)
-}
-
-// Copy keeps the images of experiences, of which the store takes those that it lacks from another place.
-// The error names the experience.
-func (s Store) Copy(from Source, exps ...*trinity.Experience) error {
+// Copy keeps the images of experiences, of which the store takes those that it lacks from another one. The
+// error names the experience.
+func (s Store) Copy(from Store, exps ...*trinity.Experience) error {
 	kept := map[string]bool{}
 	for _, e := range exps {
 		for i, image := range e.Images {
@@ -37,37 +32,28 @@ func (s Store) Copy(from Source, exps ...*trinity.Experience) error {
 	return nil
 }
 
-// take keeps an image of another place. Of a store on the same disk it makes a link, which takes no
-// space.
-func (s Store) take(from Source, digest string) error {
+// take keeps an image of another store: by a link, which takes no space, if both are on one disk and
+// there is no file of that name.
+func (s Store) take(from Store, digest string) error {
 	file, err := from.Get(digest)
 	if err != nil {
 		return err
 	}
-	if other, ok := from.(Store); ok && s.link(other, digest) == nil {
-		return nil
-	}
-	_, err = s.Put(file)
-	return err
-}
-
-// link is an error if the store has a file of that name.
-func (s Store) link(other Store, digest string) error {
-	from, err := other.path(digest)
+	old, err := from.path(digest)
 	if err != nil {
 		return err
 	}
-	to, err := s.path(digest)
+	path, err := s.path(digest)
 	if err != nil {
 		return err
 	}
-	if err := durable.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	if err := os.Link(from, to); err != nil {
-		return err
+	if os.Link(old, path) != nil {
+		return durable.WriteFile(path, file)
 	}
-	return durable.SyncPath(filepath.Dir(to))
+	return durable.SyncPath(filepath.Dir(path))
 }
 
 // Link makes all images of the store readable in the store of another directory. What is put there does

@@ -10,7 +10,6 @@ import (
 	"reflect"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
@@ -62,7 +61,7 @@ func Replay(ctx context.Context, dir string, o ReplayOptions) (out *Replayed, er
 	if err := r.copyBuffer(); err != nil {
 		return nil, err
 	}
-	if err := blobs.In(r.dir).Link(r.work); err != nil {
+	if err := record.LinkImages(r.dir, r.work); err != nil {
 		return nil, err
 	}
 	out = &Replayed{Dir: r.dir}

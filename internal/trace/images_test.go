@@ -12,7 +12,9 @@ import (
 func TestImagesOfATrainStep(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0", 64)
 	images := []trinity.Image{{Digest: digest, At: 1, Len: 2, Grid: [3]int{1, 2, 4}}}
-	e := trinity.Experience{ID: trinity.ExperienceID{Task: "t"}, Tokens: []int32{1, 2, 2, 3}, Mask: []bool{false, false, false, true}, Images: images}
+	e := trinity.Experience{
+		ID: trinity.ExperienceID{Task: "t"}, Tokens: []int32{1, 2, 2, 3}, Mask: []bool{false, false, false, true}, Images: images,
+	}
 	text := e
 	text.ID.Run, text.Images = 1, nil
 	dir := t.TempDir()

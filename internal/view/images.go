@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/blobs"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // maxImages bounds the bytes of the images in an exported page.
@@ -65,9 +65,8 @@ type exportedImage struct {
 // images reads the images of a group. Those that cannot be read, and those beyond the room, are lines.
 func (p *Page) images(g Group, room *int) (all []exportedImage, left []string) {
 	images, ids := shownIn(g)
-	kept := blobs.In(filepath.Dir(p.Trace))
 	for n, image := range images {
-		file, err := kept.Get(image.Digest)
+		file, err := rundir.ReadImage(filepath.Dir(p.Trace), image.Digest)
 		if err == nil && len(file) > *room {
 			err = fmt.Errorf("the image %s is left out: a page has at most %d MB of images", image.Digest, maxImages>>20)
 		}

@@ -16,7 +16,7 @@ import (
 func withImages(t *testing.T) (dir, digest, gone string) {
 	t.Helper()
 	dir = t.TempDir()
-	digest, err := blobs.In(dir).Put([]byte("a picture"))
+	digest, err := blobs.In(dir).Put([]byte("\x89PNG\r\n\x1a\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestExportedImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `<img src="data:image/png;base64,YSBwaWN0dXJl" alt="image 1, 3 tokens: ` + digest + `"`
+	want := `<img src="data:image/png;base64,iVBORw0KGgo=" alt="image 1, 3 tokens: ` + digest + `"`
 	if strings.Count(string(html), want) != 1 || strings.Count(string(html), "<img") != 1 {
 		t.Errorf("want once %s:\n%s", want, html)
 	}

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 )
@@ -41,13 +40,13 @@ type form interface {
 }
 
 // New returns a writer of the archive in directory dir, in the form that dir ends in. It makes the
-// directory. images has the images of the experiences; it may be nil if they have none.
-func New(dir string, images blobs.Source) (*Writer, error) {
+// directory. run is the directory of the run, which has the images of the experiences.
+func New(dir, run string) (*Writer, error) {
 	to, err := openFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	to.images = images
+	to.run = run
 	return &Writer{to: to}, nil
 }
 

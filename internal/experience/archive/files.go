@@ -23,7 +23,7 @@ import (
 // files is an archive with one file per step.
 type files struct {
 	dir, form string
-	images    blobs.Source // nil: experiences have no images
+	run       string // directory of the run that has the images
 }
 
 const stepName = "step-%09d"
@@ -51,7 +51,7 @@ func (f *files) write(_ context.Context, step int64, exps []*trinity.Experience)
 	if len(exps) == 0 {
 		return f.remove(step)
 	}
-	if err := blobs.In(f.dir).Copy(f.images, exps...); err != nil { // before what names them
+	if err := blobs.In(f.dir).Copy(blobs.In(f.run), exps...); err != nil { // before what names them
 		return err
 	}
 	return durable.Replace(f.path(step), func(w io.Writer) error { return encode(w, f.form, exps) })

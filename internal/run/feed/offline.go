@@ -7,9 +7,9 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
-	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
+	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
@@ -84,7 +84,7 @@ func (s *Reader) formatted(ctx context.Context, b *config.ExperienceBuffer, sche
 	}
 	format, err := dataset.Formatter(schema, f, s.Text)
 	if err == nil && schema == "experience" {
-		format.Format = withImages(format.Format, blobs.In(s.CheckpointJobDir), b.Path)
+		format.Format = archive.KeepImages(format.Format, b.Path, s.CheckpointJobDir)
 	}
 	return data, format, err
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/run/record"
@@ -88,7 +87,7 @@ func (s *Reader) archive(ctx context.Context, path, what string) (*archive.Write
 		if err != nil {
 			return nil, err
 		}
-		return archive.New(dir, blobs.In(s.CheckpointJobDir))
+		return archive.New(dir, s.CheckpointJobDir)
 	}
 	name, err := record.ArchiveName(s.Settled, what)
 	if err != nil {
@@ -106,5 +105,5 @@ func (s *Reader) Sink() (sink *archive.Sink, dir string, err error) {
 	if dir, err = record.OwnDir(s.Settled, s.Buffer.ExperienceFile()); err != nil {
 		return nil, "", err
 	}
-	return archive.NewSink(dir, blobs.In(s.CheckpointJobDir)), dir, nil
+	return archive.NewSink(dir, s.CheckpointJobDir), dir, nil
 }

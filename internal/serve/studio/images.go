@@ -1,16 +1,11 @@
 package studio
 
 import (
-	"bytes"
-	"fmt"
 	"net/http"
 	"strconv"
 
-	"github.com/trinity-go/trinity/internal/blobs"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
-
-// pngBegin is how a PNG file begins.
-var pngBegin = []byte("\x89PNG\r\n\x1a\n")
 
 // image answers with an image that a run keeps. Its digest is its name, so the browser need not ask
 // for it again.
@@ -37,10 +32,7 @@ func (s *traces) readImage(r *http.Request, f *runFiles, digest string) ([]byte,
 		return nil, err
 	}
 	defer s.turns.Release(1)
-	file, err := blobs.In(f.dir).Get(digest)
-	if err == nil && !bytes.HasPrefix(file, pngBegin) {
-		err = fmt.Errorf("the image %s is no PNG file", digest)
-	}
+	file, err := rundir.ReadImage(f.dir, digest)
 	if err != nil {
 		return nil, notFound{err}
 	}

@@ -10,7 +10,10 @@ const mostKept = 64, mostShown = 12;
 /** What was read, by digest: all answers of a group have the same images. @type {Map<string, Promise<string>>} */
 const known = new Map();
 
-/** addressOf is what an image's src may be: a data: URL, because a request of the browser itself has no token. @param {string} run @param {string} digest */
+/**
+ * addressOf is what an image's src may be: a data: URL, because a request of the browser itself has no token.
+ * @param {string} run @param {string} digest
+ */
 export function addressOf(run, digest) {
   let address = known.get(digest);
   if (!address) {
@@ -42,8 +45,10 @@ export function Images({ run, of, from = 0, to = Infinity }) {
   const here = (of.images || []).map((image, nth) => ({ image, nth })).filter(({ image }) => image.at >= from && image.at < to);
   const shown = all ? here : here.slice(0, mostShown);
   if (!here.length) return null;
-  return html`<div class="images">${shown.map(({ image, nth }) => html`<${One} key=${nth} run=${run} digest=${image.digest} says=${labelOf(of, nth)} />`)}
-    ${shown.length < here.length && html`<button class="link" onClick=${() => open(true)}>${t("image.more", { n: here.length - shown.length })}</button>`}</div>`;
+  return html`<div class="images">${shown.map(({ image, nth }) => html`
+      <${One} key=${nth} run=${run} digest=${image.digest} says=${labelOf(of, nth)} />`)}
+    ${shown.length < here.length && html`
+      <button class="link" onClick=${() => open(true)}>${t("image.more", { n: here.length - shown.length })}</button>`}</div>`;
 }
 
 /** One is an image, small until it is clicked. @param {{run: string, digest: string, says: string}} props */
@@ -62,7 +67,10 @@ export function Small({ run, of }) {
   return address.value ? html`<img class="image-small" src=${address.value} alt=${labelOf(of, 0)} />${" "}` : null;
 }
 
-/** drawIn puts an image before the text of an element, which says what it is. @param {HTMLElement} element @param {string} run @param {string} digest */
+/**
+ * drawIn puts an image before the text of an element, which says what it is.
+ * @param {HTMLElement} element @param {string} run @param {string} digest
+ */
 export function drawIn(element, run, digest) {
   const img = document.createElement("img");
   img.alt = "";
