@@ -33,6 +33,7 @@ type reply struct {
 	called
 	stem   *reply  // the reply that the sequence continues; nil where a sequence begins
 	prompt []int32 // tokens since the stem, else the whole prompt
+	images []Image // of prompt
 	asked  string  // the newest message before the reply
 	reads  Renderer
 	of     *Dialogue
@@ -85,10 +86,16 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 		if err := d.model.refusePrompt(sequence); err != nil {
 			return nil, err
 		}
-		d.truncated = d.model.truncatedPrompt(0, sequence)
+		d.truncated = d.model.truncatedPrompt(0, sequence, next.images)
 		return nil, ErrNoRoom
 	}
-	if next.called, err = d.model.call(ctx, Prompt{Tokens: sequence}, append(slices.Clip(options), d.model.hold)...); err != nil {
+	images := next.shown()
+	files, err := filesOf(d.model.Renderer, images)
+	if err != nil {
+		return nil, err
+	}
+	prompt := Prompt{Tokens: sequence, Images: files}
+	if next.called, err = d.model.call(ctx, prompt, append(slices.Clip(options), d.model.hold)...); err != nil {
 		switch {
 		case len(d.replies) > 0 || !errors.Is(err, ErrNoRoom):
 		case errors.Is(err, ErrNoTokens):
@@ -100,7 +107,7 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 		return nil, err
 	}
 	if next.stem != nil && next.stem.temperature != next.temperature {
-		next.stem, next.prompt = nil, sequence // an experience has one temperature
+		next.stem, next.prompt, next.images = nil, sequence, images // an experience has one temperature
 	}
 	d.replies, d.pending = append(d.replies, next), nil
 	return d.read(next), nil
@@ -139,9 +146,13 @@ func (d *Dialogue) next() (*reply, error) {
 	switch {
 	case next.stem != nil:
 	case whole != nil:
-		next.prompt, err = whole, nil
+		next.prompt, more, err = whole, d.messages, nil
 	default:
+		more = d.messages
 		next.prompt, err = d.model.Renderer.Render(d.messages, d.tools, true)
+	}
+	if err == nil {
+		next.images, err = imagesIn(d.model.Renderer, next.prompt, more)
 	}
 	if err == nil {
 		d.pending = next
@@ -170,6 +181,14 @@ func (r *reply) sequence() []int32 {
 		return r.prompt
 	}
 	return slices.Concat(r.stem.sequence(), r.stem.Tokens, r.prompt)
+}
+
+// shown returns the images in sequence.
+func (r *reply) shown() []Image {
+	if r.stem == nil {
+		return r.images
+	}
+	return slices.Concat(r.stem.shown(), moved(r.images, len(r.stem.sequence())+len(r.stem.Tokens)))
 }
 
 // read adds the reply's message to the chat.
@@ -227,10 +246,13 @@ func (d *Dialogue) Whole() []*Experience {
 	for _, r := range d.replies {
 		between := r.prompt
 		if r.stem == nil {
-			out, between = append(out, d.model.begin(r.turn, r.prompt, r.called)), nil
+			out, between = append(out, d.model.begin(r.turn, r.prompt, r.images, r.called)), nil
 			out[len(out)-1].Prompt = r.asked
 		}
 		e := out[len(out)-1]
+		if r.stem != nil {
+			e.Images = append(e.Images, moved(r.images, len(e.Tokens))...)
+		}
 		e.extend(between, r.Completion, d.claim(r))
 		e.Response = d.model.Renderer.Decode(r.Tokens)
 	}
@@ -245,7 +267,7 @@ func (d *Dialogue) Steps() []*Experience {
 		if !d.claim(r) {
 			continue
 		}
-		e := d.model.record(r.sequence(), r.called)
+		e := d.model.record(r.sequence(), r.shown(), r.called)
 		e.Prompt = r.asked
 		out = append(out, e)
 	}

@@ -33,7 +33,8 @@ type Part struct {
 
 // ContentParts returns Parts, with the text that was put before or behind Content since. A message
 // without images has one text. If the text of a message with images was replaced, the error says so:
-// the places of the images in the new text are not known.
+// the places of the images in the new text are not known. If the parts have no text, the new text lies
+// behind the images; [Message.Prepend] puts it before them.
 func (m Message) ContentParts() ([]Part, error) {
 	if m.Parts == nil {
 		return []Part{{Text: m.Content}}, nil
@@ -52,6 +53,14 @@ func (m Message) ContentParts() ([]Part, error) {
 		return append([]Part{{Text: more}}, m.Parts...), nil
 	}
 	return nil, fmt.Errorf("the text of a message of the %s with images was replaced: put text before or behind it only", m.Role)
+}
+
+// Prepend puts text before all that the message says and shows.
+func (m *Message) Prepend(text string) {
+	m.Content = text + m.Content
+	if m.Parts != nil {
+		m.Parts = append([]Part{{Text: text}}, m.Parts...)
+	}
 }
 
 // ToolCall is a call of a tool that the policy wrote.

@@ -141,3 +141,23 @@ func FuzzMessage(f *testing.F) {
 		}
 	})
 }
+
+// Text that is put before a message that is only an image comes before the image.
+func TestPrepend(t *testing.T) {
+	image := "sha256:" + strings.Repeat("0a", 32)
+	m := Message{Role: "user", Parts: []Part{{Image: image}}}
+	shared := m
+	m.Prepend("look: ")
+	m.Content += " well?"
+	parts, err := m.ContentParts()
+	if want := []Part{{Text: "look: "}, {Image: image}, {Text: " well?"}}; err != nil || !reflect.DeepEqual(parts, want) {
+		t.Errorf("got %+v, %v, want %+v", parts, err, want)
+	}
+	if shared.Content != "" || len(shared.Parts) != 1 {
+		t.Errorf("a copy became %+v", shared)
+	}
+	plain := Message{Role: "user", Content: "b"}
+	if plain.Prepend("a"); plain.Content != "ab" || plain.Parts != nil {
+		t.Errorf("a text became %+v", plain)
+	}
+}

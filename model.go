@@ -160,6 +160,14 @@ type PromptImage struct {
 	PNG []byte
 }
 
+// images returns the images of a prompt without their files.
+func (p *Prompt) images() (all []Image) {
+	for _, image := range p.Images {
+		all = append(all, image.Image)
+	}
+	return all
+}
+
 // Completion is a sampler's continuation of a prompt.
 type Completion struct {
 	Tokens   []int32   // [n] ids as sampled, the stop token included
@@ -232,7 +240,12 @@ func (m *Model) Chat(ctx context.Context, messages []Message, tools json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	e, _, err := m.sample(ctx, Prompt{Tokens: tokens, Messages: messages, Tools: tools})
+	prompt, err := PromptOf(m.Renderer, tokens, messages)
+	if err != nil {
+		return nil, err
+	}
+	prompt.Messages, prompt.Tools = messages, tools
+	e, _, err := m.sample(ctx, prompt)
 	return e, err
 }
 
@@ -260,7 +273,7 @@ func (m *Model) sample(ctx context.Context, prompt Prompt, options ...CallOption
 			return nil, Completion{}, err
 		}
 		turn, _ := m.calls.begin(m.Params.Seed, tokens)
-		return m.truncatedPrompt(turn, tokens), Completion{}, nil
+		return m.truncatedPrompt(turn, tokens, prompt.images()), Completion{}, nil
 	}
 	c, err := m.call(ctx, prompt, options...)
 	if errors.Is(err, ErrNoRoom) && !errors.Is(err, ErrNoTokens) {
@@ -269,13 +282,17 @@ func (m *Model) sample(ctx context.Context, prompt Prompt, options ...CallOption
 	if err != nil {
 		return nil, Completion{}, err
 	}
-	return m.record(tokens, c), c.Completion, nil
+	return m.record(tokens, prompt.images(), c), c.Completion, nil
 }
 
 // Continue adds to e, an experience of one call of m, tokens that training does not learn, and then what
 // the policy continues with at the same temperature. If the error is ErrNoRoom, e is as before.
 func (m *Model) Continue(ctx context.Context, e *Experience, between []int32, options ...CallOption) error {
-	c, err := m.call(ctx, Prompt{Tokens: slices.Concat(e.Tokens, between)}, append(slices.Clip(options), m.hold)...)
+	files, err := filesOf(m.Renderer, e.Images)
+	if err != nil {
+		return err
+	}
+	c, err := m.call(ctx, Prompt{Tokens: slices.Concat(e.Tokens, between), Images: files}, append(slices.Clip(options), m.hold)...)
 	if err != nil {
 		return err
 	}
@@ -355,6 +372,9 @@ func (m *Model) call(ctx context.Context, asked Prompt, options ...CallOption) (
 	}
 	tokens := out[0].Tokens
 	m.calls.answered(id.Turn, len(prompt), &out[0])
+	if err := checkReply(m.Renderer, tokens); err != nil {
+		return called{}, &RolloutError{Kind: FailedModel, Err: fmt.Errorf("sampling %s: %w", id, err)}
+	}
 	ended := len(tokens) > 0 && slices.Contains(m.Renderer.StopTokens(), tokens[len(tokens)-1])
 	return called{out[0], id.Turn, p.Temperature, ended, mask}, nil
 }
@@ -415,8 +435,8 @@ func (m *Model) PrefillReuse() (share float64, ok bool) {
 func (m *Model) hold(p *SamplingParams) { p.Hold = m.Ended }
 
 // record returns the experience of one call.
-func (m *Model) record(prompt []int32, c called) *Experience {
-	e := m.begin(c.turn, prompt, c)
+func (m *Model) record(prompt []int32, images []Image, c called) *Experience {
+	e := m.begin(c.turn, prompt, images, c)
 	e.extend(nil, c.Completion, true)
 	e.Response = m.Renderer.Decode(c.Tokens)
 	if c.Words != nil {
@@ -426,8 +446,8 @@ func (m *Model) record(prompt []int32, c called) *Experience {
 }
 
 // begin returns an experience that holds the prompt of a call.
-func (m *Model) begin(turn int, prompt []int32, c called) *Experience {
-	e := &Experience{ID: m.ID, PromptLen: len(prompt), Temperature: c.temperature, Versions: c.Versions}
+func (m *Model) begin(turn int, prompt []int32, images []Image, c called) *Experience {
+	e := &Experience{ID: m.ID, PromptLen: len(prompt), Images: slices.Clone(images), Temperature: c.temperature, Versions: c.Versions}
 	e.ID.Turn = turn
 	e.append(prompt)
 	return e
@@ -464,13 +484,16 @@ func (m *Model) noRoom(prompt []int32) error {
 }
 
 // truncatedPrompt returns the experience of a rollout that could not start. Training learns nothing
-// from it.
-func (m *Model) truncatedPrompt(turn int, prompt []int32) *Experience {
+// from it. An image that does not fit is left out whole.
+func (m *Model) truncatedPrompt(turn int, prompt []int32, images []Image) *Experience {
 	id := m.ID
 	id.Turn = turn
 	prompt = prompt[:m.MaxPromptLen]
+	if i := slices.IndexFunc(images, func(x Image) bool { return x.At+x.Len > len(prompt) }); i >= 0 {
+		prompt, images = prompt[:min(len(prompt), images[i].At)], images[:i]
+	}
 	return &Experience{
-		ID: id, Tokens: slices.Clone(prompt), Mask: make([]bool, len(prompt)), PromptLen: len(prompt),
+		ID: id, Tokens: slices.Clone(prompt), Mask: make([]bool, len(prompt)), PromptLen: len(prompt), Images: slices.Clone(images),
 		Truncated: PromptTruncated, Reward: InvalidReward("prompt longer than max_prompt_tokens"),
 	}
 }

@@ -113,6 +113,9 @@ type Requirements struct {
 	// that is DefaultReward; if DefaultReward is "", the task must name one.
 	Reward        bool
 	DefaultReward string
+	// RewardAtOnce says that the workflow reads the rewards of replies before their group has ended, when a [GroupReward] has
+	// scored none.
+	RewardAtOnce  bool
 	RewardModels  []RewardModelSpec
 	Askers        []AskerSpec
 	// Turns says that a rollout may have several replies in one dialogue; Tools, that the policy may

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // partsApart returns an advantage function that compares only experiences of one part (Experience.Part) with one another: each part
@@ -31,7 +32,7 @@ type keepingByPart struct {
 // Advantages implements [trinity.Advantage]. What is kept of a task is one group again, with the experiences of a rollout
 // together, as buffers count rollouts.
 func (b byPart) Advantages(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	apart, has := split(groups)
+	apart, has := experience.ByPart(groups)
 	kept, metrics, err := b.Advantage.Advantages(ctx, apart)
 	if !has || err != nil {
 		return kept, metrics, err
@@ -58,27 +59,4 @@ func (b byPart) Advantages(ctx context.Context, groups []trinity.Group) ([]trini
 		slices.SortStableFunc(g, func(a, b *trinity.Experience) int { return cmp.Or(a.ID.Run-b.ID.Run, a.ID.Turn-b.ID.Turn) })
 	}
 	return whole, metrics, nil
-}
-
-// split makes each part of a group one of its own, in the order in which they begin; has reports whether there are several parts.
-func split(groups []trinity.Group) (apart []trinity.Group, has bool) {
-	for _, g := range groups {
-		var names []string
-		parts := map[string]trinity.Group{}
-		for _, e := range g {
-			if parts[e.Part] == nil {
-				names = append(names, e.Part)
-			}
-			parts[e.Part] = append(parts[e.Part], e)
-		}
-		if len(names) < 2 {
-			apart = append(apart, g)
-			continue
-		}
-		has = true
-		for _, name := range names {
-			apart = append(apart, parts[name])
-		}
-	}
-	return apart, has
 }

@@ -96,3 +96,11 @@ func CheckText(e *trinity.Experience) error {
 	}
 	return e.Check()
 }
+
+// CheckPrompt is CheckText of a prompt, for a sampler or a server called who that reads text alone.
+func CheckPrompt(p *trinity.Prompt, who string) error {
+	if n := len(p.Images); n > 0 {
+		return fmt.Errorf("the prompt has %d images, and %s reads text alone: set explorer.rollout_model.engine_type to vllm", n, who)
+	}
+	return nil
+}

@@ -139,6 +139,7 @@ type SamplerSpec struct {
 type ExternalSpec struct {
 	Model, Address string
 	Key            string        `secret:"true"`
+	KeyEnv         string        // environment variable that Key is from
 	Timeout        time.Duration // of one answer
 	Retries        int
 	MaxRequests    int // 0 is no limit; also MaxTokens

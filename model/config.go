@@ -8,6 +8,7 @@ import (
 // Config describes a model's architecture and special tokens.
 type Config struct {
 	Architecture string // model_type of config.json; Families lists them
+	PartOf       string // model_type of the model of text and images whose text part this is; "" if it is whole
 
 	HiddenSize       int
 	IntermediateSize int // inner width of the MLP in layers without experts
@@ -146,7 +147,7 @@ func (c *Config) Differs(other *Config) string {
 	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
 	for _, field := range reflect.VisibleFields(mine.Type()) {
 		switch field.Name {
-		case "variation", "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration", "Foreign":
+		case "PartOf", "variation", "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration", "Foreign":
 		default:
 			if a, b := mine.FieldByIndex(field.Index).Interface(), theirs.FieldByIndex(field.Index).Interface(); !reflect.DeepEqual(a, b) {
 				return fmt.Sprintf("%s is %v, not %v", field.Name, b, a)
@@ -155,3 +156,6 @@ func (c *Config) Differs(other *Config) string {
 	}
 	return ""
 }
+
+// SeesImages reports whether the model has a part that reads images.
+func (c *Config) SeesImages() bool { return c.Foreign != nil && c.Foreign.Vision != nil }

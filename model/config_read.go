@@ -51,7 +51,7 @@ func readDirConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", path, err)
 	}
-	if err := c.Foreign.readTensors(dir); err != nil {
+	if err := c.Foreign.readTensors(dir, c.PartOf != ""); err != nil {
 		return nil, fmt.Errorf("model: %s: %w", dir, err)
 	}
 	path = filepath.Join(dir, generationName)
@@ -85,7 +85,11 @@ func ParseConfig(text []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &configReader{object: object{raw: raw}, c: &Config{Raw: raw}}
+	raw, whole, err := textPart(raw)
+	if err != nil {
+		return nil, err
+	}
+	r := &configReader{object: object{raw: raw}, c: &Config{Raw: raw, PartOf: whole}}
 	c := r.c
 	c.Architecture = r.text("model_type", "")
 	f, err := familyOf(c.Architecture)
@@ -94,6 +98,7 @@ func ParseConfig(text []byte) (*Config, error) {
 	}
 	r.family = *f
 	r.sizes()
+	r.readLayerTypes()
 	r.flags()
 	if r.foreign {
 		r.lacks("model_type %q", c.Architecture)
@@ -116,8 +121,9 @@ func ParseConfig(text []byte) (*Config, error) {
 type configReader struct {
 	object
 	family
-	c      *Config
-	beyond []string // see lacks
+	c          *Config
+	layerTypes []string // [NumLayers]; nil if the file has none
+	beyond     []string // see lacks
 }
 
 // computed reads what the embedded engine computes with.
@@ -191,11 +197,13 @@ func (r *configReader) window() {
 		return
 	}
 	window := r.integer("sliding_window", r.slidingWindow)
-	if value, given := r.raw["sliding_window"]; given && value == nil {
+	switch value, given := r.raw["sliding_window"]; {
+	case given && value == nil:
 		window = 0
-	}
-	if !r.slidingEverywhere && r.slidingPattern == 0 && !r.flag("use_sliding_window", false) {
+	case !r.slidingEverywhere && r.slidingPattern == 0 && !r.flag("use_sliding_window", false):
 		window = 0
+	case given && window < 1:
+		r.fail("sliding_window is %d; expected a positive number, or null for none", window)
 	}
 	if window == 0 || c.NumLayers < 1 || c.NumLayers > maxLayers {
 		return
@@ -209,10 +217,16 @@ func (r *configReader) window() {
 		layers[i] = i >= first
 	}
 	if r.slidingPattern > 0 {
-		layers = slidingLayers(c.NumLayers, r.integer("sliding_window_pattern", r.slidingPattern))
+		pattern := r.integer("sliding_window_pattern", r.slidingPattern)
+		if pattern < 1 {
+			r.fail("sliding_window_pattern is %d; expected a positive number", pattern)
+		}
+		layers = slidingLayers(c.NumLayers, pattern)
 	}
-	if types, ok := r.raw["layer_types"].([]any); ok && !r.slidingEverywhere {
-		layers = r.layerTypes(types)
+	if r.layerTypes != nil && !r.slidingEverywhere {
+		var err error
+		layers, err = layersOf(r.layerTypes, "sliding_attention")
+		r.errs = append(r.errs, err)
 	}
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers
@@ -228,22 +242,50 @@ func slidingLayers(n, pattern int) []bool {
 	return layers
 }
 
-func (r *configReader) layerTypes(types []any) []bool {
+// readLayerTypes reads layer_types, which must name the type of each layer.
+func (r *configReader) readLayerTypes() {
+	key := "layer_types"
+	if r.raw[key] == nil && r.raw[olderLayerTypes] != nil {
+		key = olderLayerTypes
+	}
+	types := read(&r.object, key, nil, "a list of names, one for each layer", func(value any) (types []string, ok bool) {
+		list, ok := value.([]any)
+		types = make([]string, len(list))
+		for i, item := range list {
+			name, isText := item.(string)
+			ok, types[i] = ok && isText, name
+		}
+		return types, ok
+	})
+	if types != nil && len(types) != r.c.NumLayers {
+		r.fail("%s has %d entries; expected %d (num_hidden_layers)", key, len(types), r.c.NumLayers)
+		return
+	}
+	r.layerTypes = types
+}
+
+// olderLayerTypes is the name of layer_types in older files of some families.
+const olderLayerTypes = "layers_block_type"
+
+// layersOf returns which of the layers with these types are of a kind. It is an error if another is not full_attention.
+func layersOf(types []string, kind string) ([]bool, error) {
 	layers := make([]bool, len(types))
 	for i, t := range types {
-		if layers[i] = t == "sliding_attention"; !layers[i] && t != "full_attention" {
-			r.fail("layer_types[%d] is %v; expected full_attention or sliding_attention", i, t)
-			return nil
+		if layers[i] = t == kind; !layers[i] && t != "full_attention" {
+			return nil, fmt.Errorf("layer_types[%d] is %q; expected full_attention or %s", i, t, kind)
 		}
 	}
-	return layers
+	return layers, nil
 }
+
+// dropouts are the keys of dropout in training. Config.Notes tells that no engine has it.
+var dropouts = []string{"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop"}
 
 // refuse reports the options that no engine supports.
 func (r *configReader) refuse() {
-	for _, key := range []string{"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop"} {
-		if p := r.number(key, 0); p != 0 {
-			r.fail("%s is %v; only 0 is supported", key, p)
+	for _, key := range dropouts {
+		if p := r.number(key, 0); !(p >= 0 && p < 1) {
+			r.fail("%s is %v; expected a number of at least 0 and below 1", key, p)
 		}
 	}
 	if r.flag("is_encoder_decoder", false) {

@@ -26,7 +26,7 @@ func (r *configReader) rope() {
 	c.RopeTheta = r.number("rope_theta", cmp.Or(r.ropeTheta, 10000))
 	r.rotary(&r.object)
 	if r.localRopeTheta != 0 {
-		c.LocalRopeTheta = r.number("rope_local_base_freq", r.localRopeTheta)
+		c.LocalRopeTheta = r.base("rope_local_base_freq", r.localRopeTheta)
 	}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		value := r.raw[key]
@@ -43,7 +43,7 @@ func (r *configReader) rope() {
 		}
 		o := &object{raw: raw, path: key + ": "}
 		if local := r.byLayerType(o); local != nil {
-			c.LocalRopeTheta = local.number("rope_theta", r.localRopeTheta)
+			c.LocalRopeTheta = local.base("rope_theta", r.localRopeTheta)
 			if kind := local.text("rope_type", "default"); kind != "default" {
 				r.lacks("%srope_type %q", local.path, kind)
 			}
@@ -57,6 +57,16 @@ func (r *configReader) rope() {
 	if r.rotation.queries {
 		r.fail("rope_parameters is missing")
 	}
+}
+
+// base reads a base of RoPE.
+func (o *object) base(key string, missing float64) float64 {
+	base := o.number(key, missing)
+	if !(base > 1 && base < 1e30) {
+		o.fail("%s is %v; expected a number above 1", key, base)
+		return missing
+	}
+	return base
 }
 
 // byLayerType returns what newer files say of layers with a window, and leaves in o what they say of the others. It returns nil
@@ -105,17 +115,27 @@ func (r *configReader) scaling(o *object) *RopeScaling {
 		s.OriginalMaxPositions = o.integer("original_max_position_embeddings", r.c.MaxPositions)
 		s.Factor = o.number("factor", float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1)))
 		s.BetaFast, s.BetaSlow = o.number("beta_fast", 32), o.number("beta_slow", 1)
-		s.AttentionFactor = o.number("attention_factor", 0)
+		s.AttentionFactor = o.factor("attention_factor", 0) // 0 means that it is derived
 		s.MScale, s.MScaleAllDim = o.number("mscale", 0), o.number("mscale_all_dim", 0)
 		s.KeepFraction = !o.flag("truncate", true)
 		s.QueryBeta = o.number("llama_4_scaling_beta", 0)
 	case "longrope":
 		s.OriginalMaxPositions = r.integer("original_max_position_embeddings", o.integer("original_max_position_embeddings", 0))
 		s.Factor = o.number("factor", max(1, float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1))))
-		s.AttentionFactor = o.number("attention_factor", 0)
+		s.AttentionFactor = o.factor("attention_factor", 0) // 0 means that it is derived
 		s.ShortFactors, s.LongFactors = o.numbers("short_factor"), o.numbers("long_factor")
 	}
 	return s
+}
+
+// factor reads a factor, whose product with a number of float32 neither vanishes nor overflows.
+func (o *object) factor(key string, missing float64) float64 {
+	factor := o.number(key, missing)
+	if o.raw[key] != nil && !(factor >= smallestFactor && factor <= largestFactor) {
+		o.fail("%s is %v; expected %g to %g", key, factor, smallestFactor, largestFactor)
+		return missing
+	}
+	return factor
 }
 
 // rotary reads which part of each head RoPE rotates.
@@ -143,7 +163,7 @@ func (r *configReader) noRope() {
 	if r.flag("use_sliding_window", false) && r.raw["sliding_window"] != nil {
 		r.lacks("use_sliding_window of a %s", c.Architecture)
 	}
-	if types, _ := r.raw["layer_types"].([]any); slices.Contains(types, any("sliding_attention")) {
+	if slices.Contains(r.layerTypes, "sliding_attention") {
 		r.lacks("sliding_attention in layer_types of a %s", c.Architecture)
 	}
 	every := r.integer("no_rope_layer_interval", r.noRopeEvery)

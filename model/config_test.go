@@ -131,7 +131,7 @@ func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 	for change, want := range map[string]string{
 		`{"model_type":"mamba"}`:                                   `architecture "mamba" is unknown; known are `,
 		`{"model_type":7}`:                                         "model_type",
-		`{"attention_dropout":0.1}`:                                "attention_dropout is 0.1",
+		`{"attention_dropout":1.5}`:                                "attention_dropout is 1.5; expected a number of at least 0",
 		`{"quantization_config":{"bits":4}}`:                       "quantization_config",
 		`{"architectures":[null]}`:                                 "architectures is [null]; expected one of",
 		`{"eos_token_id":[-1,4294967296]}`:                         "eos_token_id is [-1,4294967296]; expected token ids",
@@ -166,7 +166,8 @@ func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layers":[1,"x"]}`:   `no_rope_layers is [1,"x"]`,
 		`{"model_type":"smollm3","num_key_value_heads":2,"no_rope_layer_interval":0}`: "no_rope_layer_interval is 0",
 		`{"model_type":"mistral","attention_bias":true}`:                              "attention_bias is not an option",
-		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["full"]}`: "layer_types[0]",
+		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,` +
+			`"layer_types":["full","full_attention"]}`: "layer_types[0]",
 		`{"model_type":"qwen3","num_key_value_heads":4,` +
 			`"use_sliding_window":true,"layer_types":["sliding_attention"]}`: "layer_types has 1 entries; expected 2",
 	} {
@@ -252,4 +253,36 @@ func FuzzConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Values that no model has are refused with their key.
+func TestConfigRefusesImpossibleValues(t *testing.T) {
+	gemma := func(keys string) string { return `{"model_type":"gemma3_text",` + keys + `}` }
+	yarn := func(keys string) string { return `{"rope_scaling":{"type":"yarn","factor":2,` + keys + `}}` }
+	for _, c := range []struct{ change, want string }{
+		{`{"layer_types":"full_attention"}`, `layer_types is full_attention; expected a list of names, one for each layer`},
+		{`{"layer_types":["full_attention",3]}`, `layer_types is ["full_attention",3]; expected a list of names`},
+		{`{"layer_types":["full_attention"]}`, "layer_types has 1 entries; expected 2 (num_hidden_layers)"},
+		{`{"layers_block_type":[]}`, "layers_block_type has 0 entries; expected 2"},
+		{`{"model_type":"mistral","sliding_window":0}`, "sliding_window is 0; expected a positive number, or null for none"},
+		{`{"model_type":"olmo3","sliding_window_pattern":0}`, "sliding_window_pattern is 0; expected a positive number"},
+		{gemma(`"rope_local_base_freq":0`), "rope_local_base_freq is 0; expected a number above 1"},
+		{
+			gemma(`"rope_parameters":{"full_attention":{},"sliding_attention":{"rope_theta":0}}`),
+			"rope_parameters: sliding_attention: rope_theta is 0; expected a number above 1",
+		},
+		{gemma(`"query_pre_attn_scalar":1e-300`), "query_pre_attn_scalar is 1e-300; expected 1e-06 to 1e+06"},
+		{yarn(`"mscale":-1,"mscale_all_dim":1`), "rope_scaling: mscale is -1; expected 0 to 1e+06"},
+		{yarn(`"mscale":1,"mscale_all_dim":1e9`), "mscale_all_dim is 1e+09; expected 0 to 1e+06"},
+		{yarn(`"attention_factor":0`), "attention_factor is 0; expected 1e-06 to 1e+06"},
+		{
+			`{"model_type":"granitemoehybrid","num_local_experts":-1}`,
+			"num_local_experts is -1; expected a positive number, or 0 for none",
+		},
+	} {
+		_, err := ParseConfig(changed(t, c.change))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line about %q", c.change, err, c.want)
+		}
+	}
 }

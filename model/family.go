@@ -31,10 +31,16 @@ type family struct {
 	norms             Norms                               // the usual ones if empty
 	foreign           bool                                // the embedded engine does not compute it
 	localRopeTheta    float64                             // default of RoPE's base in layers with a window; 0: they rotate as all do
-	classifier        string                              // prefix of the names of classes with another head; "" means that of class
+	classes           classes                             // of transformers, with another head
 	read              func(r *configReader)               // reads the keys that only the family has
 	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
 	gguf              ggufForm
+}
+
+// classes says which classes with a head of labels transformers has of a family.
+type classes struct {
+	prefix  string // of their names; "" means that of the language model's class
+	without []Head // heads without a class
 }
 
 // hasWindow reports whether models of the family may have a sliding window.
@@ -116,7 +122,7 @@ func familyOf(architecture string) (*family, error) {
 // ggufFamily returns the family that llama.cpp calls by name, and the family's own name.
 func ggufFamily(name string) (*family, string, error) {
 	for _, own := range architectures() {
-		if f := families[own]; f.gguf.name == name && families[name] == nil {
+		if f := families[own]; f.gguf.name == name && (families[name] == nil || families[name].foreign) {
 			return f, own, nil
 		}
 	}

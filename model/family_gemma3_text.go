@@ -3,24 +3,26 @@ package model
 import "math"
 
 var _ = register("gemma3_text", family{
-	class: "Gemma3ForCausalLM", classifier: "Gemma3Text", hasAttentionBias: true, headDim: 256, maxPositions: 131072, tied: true,
+	class: "Gemma3ForCausalLM", classes: classes{"Gemma3Text", []Head{TokenClassification}},
+	hasAttentionBias: true, headDim: 256, maxPositions: 131072, tied: true,
 	slidingWindow: 4096, slidingPattern: 6, ropeTheta: 1e6, localRopeTheta: gemmaLocalTheta,
 	variation: variation{QKNorm: true, PostNorms: true, NormOffset: 1, GELU: true},
 	read:      readGemma, write: writeGemma,
 	gguf: ggufForm{name: "gemma3", pattern: 6, read: gemmaFromGGUF, refuses: gemmaNotInGGUF},
 })
 
+// Gemma 3 of 4B and more reads images, too. Its files leave out sizes that are the default.
+var _ = wraps("gemma3", composite{text: "gemma3_text", missing: map[string]int{
+	"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
+	"num_key_value_heads": 4,
+}})
+
 const gemmaLocalTheta = 10000
 
 func readGemma(r *configReader) {
 	c := r.c
 	c.EmbeddingScale = math.Sqrt(float64(c.HiddenSize))
-	scalar := r.number("query_pre_attn_scalar", 256)
-	if !(scalar > 0) {
-		r.fail("query_pre_attn_scalar is %v; expected a positive number", scalar)
-		return
-	}
-	c.AttentionScale = 1 / math.Sqrt(scalar)
+	c.AttentionScale = 1 / math.Sqrt(r.factor("query_pre_attn_scalar", 256))
 	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
 		if r.raw[key] != nil {
 			r.lacks("%s %v", key, r.raw[key])

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -55,8 +57,8 @@ func TestGemmaConfig(t *testing.T) {
 		}
 	}
 	for _, bad := range []struct{ was, is, want string }{
-		{`"rope_local_base_freq":10000.0`, `"rope_local_base_freq":-1`, "the rope_theta of sliding layers is -1"},
-		{`"query_pre_attn_scalar":256`, `"query_pre_attn_scalar":0`, "query_pre_attn_scalar is 0; expected a positive number"},
+		{`"rope_local_base_freq":10000.0`, `"rope_local_base_freq":-1`, "rope_local_base_freq is -1"},
+		{`"query_pre_attn_scalar":256`, `"query_pre_attn_scalar":0`, "query_pre_attn_scalar is 0; expected 1e-06"},
 		{`"rope_scaling":null`, `"rope_scaling":{"rope_type":"dynamic","factor":2}`, "rope_scaling dynamic is not computed beside layers"},
 		{`"num_key_value_heads":1,`, ``, "num_key_value_heads is missing"},
 	} {
@@ -127,5 +129,34 @@ func TestGemmaBeginsWithNormsOfZero(t *testing.T) {
 	w := values(t, m, "model.layers.0.pre_feedforward_layernorm.weight")
 	if slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
 		t.Errorf("norm %v", w)
+	}
+}
+
+// GGUF files hold 1 + w of norms, rounded. What comes back computes with the same factor if that is at least 0.5, though w may differ.
+func TestGemmaNormsThroughGGUF(t *testing.T) {
+	r, changed := rand.New(rand.NewPCG(1, 2)), 0
+	w := make([]float32, 100000)
+	for i := range w {
+		w[i] = float32(r.ExpFloat64()*0.7 - 0.5)
+	}
+	given := func(dst []float32, from, to int) error {
+		copy(dst, w[from:to])
+		return nil
+	}
+	stored, back := make([]float32, len(w)), make([]float32, len(w))
+	write := shifted(given, 1)
+	if err := errors.Join(write(stored, 0, len(w)), shifted(write, -1)(back, 0, len(w))); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range back {
+		if v != w[i] {
+			changed++
+		}
+		if 1+v != stored[i] {
+			t.Fatalf("w %v is stored as %v, comes back as %v, and computes with %v", w[i], stored[i], v, 1+v)
+		}
+	}
+	if changed == 0 {
+		t.Error("no weight has changed: docs/guide/models.md says that some do")
 	}
 }

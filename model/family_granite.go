@@ -1,7 +1,8 @@
 package model
 
 var _ = register("granite", family{
-	class: "GraniteForCausalLM", kvHeadsOptional: true, hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048,
+	class: "GraniteForCausalLM", classes: classes{without: bothHeads},
+	kvHeadsOptional: true, hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048,
 	read: readGranite, write: writeGranite,
 	gguf: ggufForm{interleaved: true, biases: true, squareHeads: true, factors: true},
 })
@@ -23,9 +24,7 @@ func (v *variation) factors() []factor {
 
 func readGranite(r *configReader) {
 	for _, f := range r.c.factors() {
-		if *f.value = r.number(f.key, 1); !(*f.value > 0) {
-			r.fail("%s is %v; expected a positive number", f.key, *f.value)
-		}
+		*f.value = r.factor(f.key, 1)
 	}
 }
 

@@ -21,8 +21,12 @@ func TestGraniteConfig(t *testing.T) {
 	if err != nil || plain.AttentionScale != 1 {
 		t.Errorf("without attention_multiplier scores have the factor %v, %v; transformers has 1", plain.AttentionScale, err)
 	}
-	for was, is := range map[string]string{`12`: `0`, `0.22`: `-1`, `8.0`: `0.0`} {
-		refuses(t, graniteConfig, was, is, "expected a positive number")
+	for was, is := range map[string]string{`12`: `0`, `0.22`: `-1`, `8.0`: `0.0`, `0.015625`: `1e-40`, `:8.0`: `:1e300`} {
+		refuses(t, graniteConfig, was, is, "expected 1e-06 to 1e+06")
+	}
+	dropped, err := ParseConfig([]byte(strings.Replace(graniteConfig, `{`, `{"attention_dropout":0.1,`, 1)))
+	if err != nil || len(dropped.Notes()) != 1 || !strings.HasPrefix(dropped.Notes()[0], "attention_dropout 0.1 is left out") {
+		t.Errorf("with attention_dropout: %v, %v", dropped, err)
 	}
 }
 

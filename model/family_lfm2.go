@@ -4,7 +4,7 @@ import "slices"
 
 // LFM2: most layers have a gated short convolution in place of attention.
 var _ = register("lfm2", family{
-	class: "Lfm2ForCausalLM", kvHeadsOptional: true, tied: true, maxPositions: 128000, ropeTheta: 1e6,
+	class: "Lfm2ForCausalLM", classes: classes{without: bothHeads}, kvHeadsOptional: true, tied: true, maxPositions: 128000, ropeTheta: 1e6,
 	variation: variation{QKNorm: true},
 	projections: projectionNames{
 		qkv: usualProjections.qkv, output: []string{"self_attn.out_proj"},
@@ -56,20 +56,12 @@ func (r *configReader) convLayers() []bool {
 	if n < 1 || n > maxLayers {
 		return nil
 	}
-	layers := make([]bool, n)
-	if types, ok := r.raw["layer_types"].([]any); ok {
-		if len(types) < n {
-			r.fail("layer_types has %d entries; expected %d", len(types), n)
-			return nil
-		}
-		for i := range layers {
-			if layers[i] = types[i] == "conv"; !layers[i] && types[i] != "full_attention" {
-				r.fail("layer_types[%d] is %v; expected conv or full_attention", i, types[i])
-				return nil
-			}
-		}
+	if r.layerTypes != nil {
+		layers, err := layersOf(r.layerTypes, "conv")
+		r.errs = append(r.errs, err)
 		return layers
 	}
+	layers := make([]bool, n)
 	if attention := r.layerNumbers("full_attn_idxs"); attention != nil {
 		for i := range layers {
 			layers[i] = !slices.Contains(attention, i)

@@ -59,7 +59,7 @@ func TestLFM2Config(t *testing.T) {
 func TestLFM2Refusals(t *testing.T) {
 	for _, bad := range []struct{ was, is, want string }{
 		{`"full_attn_idxs":[2]`, `"layer_types":["conv","conv"]`, "layer_types has 2 entries; expected 4"},
-		{`"full_attn_idxs":[2]`, `"layer_types":["conv","conv","conv","mamba"]`, "layer_types[3] is mamba; expected conv or full_attention"},
+		{`"full_attn_idxs":[2]`, `"layer_types":["conv","conv","conv","mamba"]`, "layer_types[3] is \"mamba\"; expected full_attention or conv"},
 		{`"full_attn_idxs":[2]`, `"full_attn_idxs":2`, "full_attn_idxs is 2; expected a list of layer numbers"},
 		{`"conv_L_cache":3`, `"conv_L_cache":17`, "conv_L_cache is 17; expected 1 to 16"},
 		{`"block_multiple_of":256`, `"block_multiple_of":0`, "block_multiple_of is 0 and block_ffn_dim_multiplier 1; expected positive"},

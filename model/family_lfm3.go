@@ -1,3 +1,5 @@
 package model
 
-var _ = register("lfm3", family{class: "Lfm3ForCausalLM", kvHeadsOptional: true, tied: true, maxPositions: 128000, foreign: true})
+var _ = register("lfm3", family{
+	class: "Lfm3ForCausalLM", classes: classes{without: bothHeads}, kvHeadsOptional: true, tied: true, maxPositions: 128000, foreign: true,
+})

@@ -1,7 +1,8 @@
 package model
 
 var _ = register("olmo3", family{
-	class: "Olmo3ForCausalLM", kvHeadsOptional: true, hasAttentionBias: true, maxPositions: 2048, normEps: 1e-5,
+	class: "Olmo3ForCausalLM", classes: classes{without: []Head{TokenClassification}},
+	kvHeadsOptional: true, hasAttentionBias: true, maxPositions: 2048, normEps: 1e-5,
 	slidingWindow: 4096, slidingPattern: 4, ropeTheta: olmoTheta, localRopeTheta: olmoTheta,
 	variation: variation{QKNorm: true, WideQKNorm: true, PostNorms: true, NoPreNorms: true},
 	read:      readOlmo,

@@ -1,3 +1,8 @@
 package model
 
-var _ = register("qwen3_5_text", family{class: "Qwen3_5ForCausalLM", kvHeadsOptional: true, maxPositions: 32768, foreign: true})
+var _ = register("qwen3_5_text", family{
+	class: "Qwen3_5ForCausalLM", classes: classes{"Qwen3_5Text", []Head{TokenClassification}}, kvHeadsOptional: true,
+	maxPositions: 32768, foreign: true,
+})
+
+var _ = wraps("qwen3_5", composite{text: "qwen3_5_text"})

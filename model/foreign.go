@@ -28,8 +28,9 @@ func (r *configReader) lacks(format string, args ...any) {
 	r.beyond = append(r.beyond, fmt.Sprintf(format, args...))
 }
 
-// readTensors reads which tensors the files of a directory have, which no field of the config says.
-func (f *Foreign) readTensors(dir string) error {
+// readTensors reads which tensors the files of a directory have, which no field of the config says. part says that they are those
+// of a composite.
+func (f *Foreign) readTensors(dir string, part bool) error {
 	if f == nil || !HasWeights(dir) {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (f *Foreign) readTensors(dir string) error {
 		return err
 	}
 	defer weights.Close()
-	stored, err := unwrapped(weights)
+	stored, err := unwrapped(weights, part)
 	if err != nil {
 		return err
 	}

@@ -13,15 +13,16 @@ import (
 // Every engine reads sizes, positions and tokens. What the embedded engine does not compute, it refuses by name.
 func TestOnlyTheEmbeddedEngineRefusesOtherComputations(t *testing.T) {
 	for change, want := range map[string]string{
-		`{"hidden_act":"gelu"}`:                                                                `hidden_act "gelu"`,
-		`{"partial_rotary_factor":0.5,"rope_interleaved":true}`:                                "partial_rotary_factor 0.5, rope_interleaved",
-		`{"rope_scaling":{"type":"ntk","factor":2}}`:                                           `rope_scaling: rope_type "ntk"`,
-		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`:                            "rope_scaling: mrope",
-		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:                                    "rope_parameters: partial_rotary_factor 0.5",
-		`{"model_type":"smollm3","num_key_value_heads":2,"layer_types":["sliding_attention"]}`: "sliding_attention in layer_types of a smollm3",
-		moe(`"use_sliding_window":true`):                                                       "use_sliding_window of a qwen3_moe",
-		`{"model_type":"gpt_oss","intermediate_size":0}`:                                       `model_type "gpt_oss"`,
-		`{"model_type":"gemma4_text","rope_parameters":{"full_attention":{}}}`:                 `model_type "gemma4_text"`,
+		`{"hidden_act":"gelu"}`:                                     `hidden_act "gelu"`,
+		`{"partial_rotary_factor":0.5,"rope_interleaved":true}`:     "partial_rotary_factor 0.5, rope_interleaved",
+		`{"rope_scaling":{"type":"ntk","factor":2}}`:                `rope_scaling: rope_type "ntk"`,
+		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`: "rope_scaling: mrope",
+		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:         "rope_parameters: partial_rotary_factor 0.5",
+		`{"model_type":"smollm3","num_key_value_heads":2,` +
+			`"layer_types":["sliding_attention","full_attention"]}`: "sliding_attention in layer_types of a smollm3",
+		moe(`"use_sliding_window":true`):                                       "use_sliding_window of a qwen3_moe",
+		`{"model_type":"gpt_oss","intermediate_size":0}`:                       `model_type "gpt_oss"`,
+		`{"model_type":"gemma4_text","rope_parameters":{"full_attention":{}}}`: `model_type "gemma4_text"`,
 	} {
 		c, err := ParseConfig(changed(t, change))
 		if err != nil {
@@ -44,7 +45,7 @@ func TestOnlyTheEmbeddedEngineRefusesOtherComputations(t *testing.T) {
 	}
 	for change, want := range map[string]string{
 		`{"model_type":"phi3","hidden_size":0}`:                     "hidden_size is 0",
-		`{"model_type":"phi3","resid_pdrop":0.1}`:                   "resid_pdrop is 0.1",
+		`{"model_type":"phi3","resid_pdrop":1.5}`:                   "resid_pdrop is 1.5",
 		`{"model_type":"gpt_oss","quantization_config":{"bits":4}}`: "quantization_config",
 		`{"model_type":"phi3","architectures":["Phi3ForMaskedLM"]}`: "expected one of Phi3ForCausalLM",
 		`{"model_type":"phi3","max_position_embeddings":-1}`:        "max_position_embeddings is -1",

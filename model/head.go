@@ -29,6 +29,12 @@ var headClasses = [...]string{CausalLM: "ForCausalLM", SequenceClassification: "
 
 func (h Head) String() string { return headClasses[h] }
 
+// lack reports whether transformers has no class of the family with a head.
+func (c classes) lack(h Head) bool { return slices.Contains(c.without, h) }
+
+// bothHeads are the heads of a critic and of a reward model.
+var bothHeads = []Head{SequenceClassification, TokenClassification}
+
 // maxLabels bounds the labels of a classification head, far above any model's.
 const maxLabels = 1 << 16
 
@@ -37,7 +43,7 @@ func (f family) className(h Head) string {
 	if h == CausalLM {
 		return f.class
 	}
-	return cmp.Or(f.classifier, strings.TrimSuffix(f.class, CausalLM.String())) + h.String()
+	return cmp.Or(f.classes.prefix, strings.TrimSuffix(f.class, CausalLM.String())) + h.String()
 }
 
 // head derives the head from the class name. Without a class name the model is a language
@@ -48,10 +54,15 @@ func (r *configReader) head() {
 		return
 	}
 	var known []string
+	at := -1
 	for h := range headClasses {
-		known = append(known, r.className(Head(h)))
+		if name := r.className(Head(h)); !r.classes.lack(Head(h)) {
+			known = append(known, name)
+			if classes[0] == name {
+				at = h
+			}
+		}
 	}
-	at := slices.IndexFunc(known, func(name string) bool { return classes[0] == name })
 	if at < 0 {
 		r.fail("architectures is %v; expected one of %s", classes, strings.Join(known, ", "))
 		return
@@ -115,10 +126,15 @@ func (c *Config) headJSON(raw map[string]any) {
 
 // WithHead returns the config with a head of one label: a TokenClassification as a value function,
 // a SequenceClassification as a reward model. A config that has a fitting head is returned as it
-// is; a reward model's head also fits a value function.
+// is; a reward model's head also fits a value function. It is an error if transformers has no class of
+// the family with the head.
 func (c *Config) WithHead(h Head) (*Config, error) {
 	name := families[c.Architecture].className(c.Head)
 	switch {
+	case c.Head == CausalLM && families[c.Architecture].classes.lack(h):
+		kinds := map[Head]string{TokenClassification: "critic", SequenceClassification: "reward model"}
+		return nil, fmt.Errorf("transformers has no class of %s models with the head of a %s, so that nothing would open what the run "+
+			"saves: name a model of another family", c.Architecture, kinds[h])
 	case c.Head == CausalLM:
 		with := *c
 		with.Head, with.NumLabels, with.HeadBias = h, 1, h == TokenClassification

@@ -53,7 +53,7 @@ func openDir(dir string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	stored, err := unwrapped(weights)
+	stored, err := unwrapped(weights, cfg.PartOf != "")
 	tensors := map[string]Tensor{}
 	if err == nil {
 		if head, ok := stored[headName]; ok && cfg.TieEmbeddings && !has(stored, embeddingName) {
@@ -83,8 +83,9 @@ func has(stored map[string]safetensors.Tensor, name string) bool {
 // their tensors: DistributedDataParallel, torch.compile, FSDP and its activation checkpoints.
 var wrappers = []string{"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 
-// unwrapped returns the tensors of a directory by the names of a model that nothing wraps.
-func unwrapped(weights *safetensors.Dir) (map[string]safetensors.Tensor, error) {
+// unwrapped returns the tensors of a directory by the names of a model that nothing wraps. part says that the model is the text
+// part of what is in the directory.
+func unwrapped(weights *safetensors.Dir, part bool) (map[string]safetensors.Tensor, error) {
 	all := map[string]safetensors.Tensor{}
 	from := map[string]string{}
 	for _, name := range weights.Names() {
@@ -98,6 +99,7 @@ func unwrapped(weights *safetensors.Dir) (map[string]safetensors.Tensor, error) 
 		stored.Name = own
 		all[own], from[own] = stored, name
 	}
+	all = textTensors(all, part)
 	if !has(all, embeddingName) && has(all, strings.TrimPrefix(embeddingName, bodyPrefix)) { // the model without a head
 		body := map[string]safetensors.Tensor{}
 		for name, t := range all {

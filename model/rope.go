@@ -172,6 +172,9 @@ func (s *RopeScaling) check(rotated int) error {
 	case "yarn":
 		demand(s.BetaSlow > 0 && s.BetaFast >= s.BetaSlow, "beta_fast %v, beta_slow %v; expected fast ≥ slow > 0", s.BetaFast, s.BetaSlow)
 		demand(s.AttentionFactor >= 0, "attention_factor is %v; expected a positive number", s.AttentionFactor)
+		for key, m := range map[string]float64{"mscale": s.MScale, "mscale_all_dim": s.MScaleAllDim} {
+			demand(m >= 0 && m <= largestFactor, "%s is %v; expected 0 to %g", key, m, largestFactor)
+		}
 		demand(s.OriginalMaxPositions > 0, "original_max_position_embeddings is %d; expected a positive number", s.OriginalMaxPositions)
 	case "longrope":
 		demandFactors := func(key string, factors []float64) {
@@ -185,7 +188,7 @@ func (s *RopeScaling) check(rotated int) error {
 	default:
 		demand(false, "type %q is unknown; known are default, linear, dynamic, llama3, yarn, longrope", s.Type)
 	}
-	demand(s.QueryBeta >= 0, "llama_4_scaling_beta is %v; expected a number of at least 0", s.QueryBeta)
+	demand(s.QueryBeta >= 0 && s.QueryBeta <= largestFactor, "llama_4_scaling_beta is %v; expected 0 to %g", s.QueryBeta, largestFactor)
 	demand(s.QueryBeta == 0 || s.OriginalMaxPositions > 0, "llama_4_scaling_beta needs original_max_position_embeddings")
 	return together(errs)
 }

@@ -18,6 +18,10 @@ type variation struct {
 	ShortConv *ShortConv // layers with a convolution in place of attention; nil if there are none
 }
 
+// Factors of a model that multiply or divide hidden states, scores or logits are far within these bounds. Smaller and larger ones
+// make numbers of float32 vanish or overflow.
+const smallestFactor, largestFactor = 1e-6, 1e6
+
 // check checks a variation, which belongs to c.
 func (v *variation) check(c *Config, d *demands) {
 	d.add(v.EmbeddingScale >= 0 && v.EmbeddingScale < 1e9,

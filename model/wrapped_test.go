@@ -13,7 +13,13 @@ import (
 // renamed copies a tiny model. Its tensors get the names that rename returns; "" leaves one out.
 func renamed(t *testing.T, model string, rename func(string) string) string {
 	t.Helper()
-	from, to := filepath.Join("testdata", "tiny", model), t.TempDir()
+	return renamedIn(t, filepath.Join("testdata", "tiny", model), rename)
+}
+
+// renamedIn is renamed for the model in a directory.
+func renamedIn(t *testing.T, from string, rename func(string) string) string {
+	t.Helper()
+	to := t.TempDir()
 	config, err := os.ReadFile(filepath.Join(from, "config.json"))
 	if err != nil {
 		t.Fatal(err)

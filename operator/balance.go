@@ -12,8 +12,8 @@ func init() {
 		"Balances right and wrong rollouts within a group. The side with more rollouts keeps its first "+
 			"`max_ratio` times the number of the other side. A rollout is right if its `metric_key` in its last "+
 			"step is more than `correct_threshold`; the reward decides if the rollout lacks that number. The "+
-			"filter passes on groups that are all right or all wrong (dapo_dynamic_sampling drops them). Metrics: "+
-			"filtered_count (experiences), balanced_group_count (groups that lost any), metric_missing_count "+
+			"filter passes on groups that are all right or all wrong (dapo_dynamic_sampling drops them), and "+
+			"judgements of replies. Metrics: filtered_count (experiences), balanced_group_count (groups that lost any), metric_missing_count "+
 			"(rollouts for which the reward decided).",
 		func() trinity.Operator { return &balanceFilter{MetricKey: accuracy, MaxRatio: 1} })
 }
@@ -30,7 +30,7 @@ type balanceFilter struct {
 func (b *balanceFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	verdicts := verdicts{key: b.MetricKey, threshold: b.CorrectThreshold}
 	surplus, balanced := selection{}, 0
-	for _, g := range groups {
+	for _, g := range replies(groups) {
 		var right, wrong []trinity.Group
 		for _, r := range rollouts(g) {
 			switch correct, known := verdicts.of(outcome(r)); {

@@ -26,7 +26,7 @@ type dedup struct {
 // Process implements trinity.Operator.
 func (d *dedup) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	repeated, all, unique := selection{}, 0, 0
-	for _, part := range d.Scope.parts(groups) {
+	for _, part := range d.Scope.compared(groups) {
 		seen := map[string]bool{}
 		for _, r := range part {
 			k := d.key(r)

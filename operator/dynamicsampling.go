@@ -12,8 +12,8 @@ func init() {
 		"Drops groups that are all right or all wrong, because their group-relative advantages are zero "+
 			"(DAPO, Yu et al. 2025, §3.2). A rollout is right if its `metric_key` is more than "+
 			"`correct_threshold`; the reward decides if the rollout lacks that number. Experiences without a "+
-			"valid reward do not count. The operator does not sample replacements: the step has fewer "+
-			"groups. Metrics, in experiences: filtered_count, dropped_all_correct, dropped_all_wrong, "+
+			"valid reward do not count, and judgements of replies are kept. The operator does not sample "+
+			"replacements: the step has fewer groups. Metrics, in experiences: filtered_count, dropped_all_correct, dropped_all_wrong, "+
 			"metric_missing_count (the reward decided).",
 		func() trinity.Operator { return &dynamicSampling{MetricKey: accuracy} })
 }
@@ -31,10 +31,10 @@ type dynamicSampling struct {
 // Process implements trinity.Operator. It returns an error if experiences have rewards but none of
 // them has the number that metric_key names. It keeps groups without any valid reward.
 func (d *dynamicSampling) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	metrics := trinity.Metrics{"filtered_count": 0, "dropped_all_correct": 0, "dropped_all_wrong": 0}
+	metrics := trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}
 	verdicts := verdicts{key: d.MetricKey, threshold: d.CorrectThreshold}
-	var kept []trinity.Group
-	for _, g := range groups {
+	dropped := selection{}
+	for _, g := range replies(groups) {
 		correct, counted := 0, 0
 		for _, e := range g {
 			right, known := verdicts.of(e)
@@ -48,13 +48,14 @@ func (d *dynamicSampling) Process(_ context.Context, groups []trinity.Group) ([]
 		switch {
 		case counted > 0 && correct == counted:
 			metrics["dropped_all_correct"] += float64(len(g))
+			dropped.add(g)
 		case counted > 0 && correct == 0:
 			metrics["dropped_all_wrong"] += float64(len(g))
-		default:
-			kept = append(kept, g)
+			dropped.add(g)
 		}
 	}
-	metrics["filtered_count"] = metrics["dropped_all_correct"] + metrics["dropped_all_wrong"]
+	kept, filtered := keep(groups, dropped.lacks)
+	metrics.Merge("", filtered)
 	if err := verdicts.report(metrics); err != nil {
 		return nil, nil, err
 	}

@@ -15,9 +15,9 @@ import (
 // use.
 const expressionFields = "Fields: reward (NaN if invalid), valid, parts, metrics, info (maps; write `info.x ?? 0` if x may be " +
 	"absent), prompt, response, prompt_tokens, response_tokens, trained_tokens (numbers), truncated (\"\", " +
-	"\"prompt_truncated\", \"response_truncated\"), task, step, run, turn, version (the oldest that sampled " +
-	"a token), and group.{size, scored, mean, std, max, min} over the valid rewards of the group (NaN if " +
-	"there are none). The language is that of expr-lang.org without a clock."
+	"\"prompt_truncated\", \"response_truncated\"), task, step, run, turn, part (\"\" for a reply), version (the " +
+	"oldest that sampled a token), and group.{size, scored, mean, std, max, min} over the valid rewards of " +
+	"the experiences of the group with the same part (NaN if there are none). The language is that of expr-lang.org without a clock."
 
 // fields are the variables of an expression: one experience and its group.
 type fields struct {
@@ -36,6 +36,7 @@ type fields struct {
 	Step           int64          `expr:"step"`
 	Run            int            `expr:"run"`
 	Turn           int            `expr:"turn"`
+	Part           string         `expr:"part"`
 	Version        int64          `expr:"version"`
 	Group          groupFields    `expr:"group"`
 }
@@ -62,7 +63,8 @@ func fieldsOf(e *trinity.Experience, g groupFields) fields {
 	f := fields{
 		Reward: math.NaN(), Valid: scored(e), Parts: untyped(e.Reward.Parts), Metrics: untyped(e.Metrics), Info: e.Info,
 		Prompt: e.Prompt, Response: e.Response, PromptTokens: e.PromptLen, ResponseTokens: e.ResponseLen(), TrainedTokens: e.TrainedTokens(),
-		Truncated: string(e.Truncated), Task: e.ID.Task, Step: e.ID.Step, Run: e.ID.Run, Turn: e.ID.Turn, Version: e.Versions[0], Group: g,
+		Truncated: string(e.Truncated), Task: e.ID.Task, Step: e.ID.Step, Run: e.ID.Run, Turn: e.ID.Turn, Part: e.Part,
+		Version: e.Versions[0], Group: g,
 	}
 	if f.Valid {
 		f.Reward = e.Reward.Value

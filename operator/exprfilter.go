@@ -37,7 +37,7 @@ func (f *exprFilter) Process(_ context.Context, groups []trinity.Group) ([]trini
 		return nil, nil, err
 	}
 	chosen := selection{}
-	for _, g := range groups {
+	for _, g := range byPart(groups) {
 		of := fieldsOfGroup(g)
 		for _, e := range g {
 			v, err := evaluate("condition", program, e, fieldsOf(e, of))

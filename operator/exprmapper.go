@@ -69,7 +69,7 @@ func (m *exprMapper) Process(_ context.Context, groups []trinity.Group) ([]trini
 		return nil, nil, err
 	}
 	var diffs []float64
-	for _, g := range groups {
+	for _, g := range byPart(groups) {
 		of := fieldsOfGroup(g)
 		for _, e := range g {
 			before := e.Reward.Value

@@ -10,7 +10,7 @@ import (
 func init() {
 	registry.Operators.Register("pass_rate_calculator",
 		"Measures how hard the step's tasks were and changes nothing. The pass rate of a task is the mean of "+
-			"its valid rewards, so place this operator before operators that change or drop rewards. (Selectors "+
+			"the valid rewards of its replies, so place this operator before operators that change or drop rewards. (Selectors "+
 			"learn the mean reward of their rows with or without it.) Metrics, as shares of the tasks that have "+
 			"a pass rate p: selection/<1_ratio, >0_ratio, valid_ratio (0 < p < 1), <15_16_ratio, >1_16_ratio, "+
 			"strict_valid_ratio (1/16 < p < 15/16).",
@@ -23,7 +23,7 @@ type passRate struct{}
 // Process implements trinity.Operator.
 func (*passRate) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	var rates []float64
-	for _, g := range groups {
+	for _, g := range replies(groups) {
 		if r := rewards(g); len(r) > 0 {
 			rates = append(rates, mean(r))
 		}

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
 	registry.Operators.Register("reward_std_filter",
 		"Drops groups whose rewards have a population standard deviation of at most `threshold`, and groups "+
-			"with fewer than two valid rewards. Metrics: filtered_count (experiences); "+
-			"origin_group_advantages/reward_mean and reward_std, each with mean, max and min over all groups "+
-			"before the filter.",
+			"with fewer than two valid rewards. Each part of a group, such as judgements of its replies, is compared "+
+			"and dropped apart. Metrics: filtered_count (experiences); origin_group_advantages/reward_mean and "+
+			"reward_std, each with mean, max and min over all groups before the filter.",
 		func() trinity.Operator { return &rewardStdFilter{} })
 }
 
@@ -26,24 +27,21 @@ type rewardStdFilter struct {
 
 // Process implements trinity.Operator.
 func (f *rewardStdFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	metrics := trinity.Metrics{"filtered_count": 0}
-	var kept []trinity.Group
-	var means, stds []float64
-	for _, g := range groups {
-		r := rewards(g)
-		if len(r) == 0 {
-			metrics["filtered_count"] += float64(len(g))
-			continue
+	dropped, apart := selection{}, byPart(groups)
+	means, stds := map[string][]float64{}, map[string][]float64{}
+	for _, g := range apart {
+		r, part := rewards(g), g[0].Part
+		if len(r) > 0 {
+			means[part], stds[part] = append(means[part], mean(r)), append(stds[part], populationStd(r))
 		}
-		std := populationStd(r)
-		means, stds = append(means, mean(r)), append(stds, std)
-		if len(r) < 2 || std <= f.Threshold {
-			metrics["filtered_count"] += float64(len(g))
-			continue
+		if len(r) < 2 || populationStd(r) <= f.Threshold {
+			dropped.add(g)
 		}
-		kept = append(kept, g)
 	}
-	summarize(metrics, "origin_group_advantages/reward_mean", means)
-	summarize(metrics, "origin_group_advantages/reward_std", stds)
+	kept, metrics := keep(groups, dropped.lacks)
+	for part := range means {
+		summarize(metrics, experience.MetricOf(part, "origin_group_advantages/reward_mean"), means[part])
+		summarize(metrics, experience.MetricOf(part, "origin_group_advantages/reward_std"), stds[part])
+	}
 	return kept, metrics, nil
 }

@@ -1,6 +1,11 @@
 package operator
 
-import "github.com/trinity-go/trinity"
+import (
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
+)
 
 // rollouts splits a group into its rollouts. A rollout has several experiences if its workflow made
 // several model calls. Operators keep or drop it as a whole, because an algorithm for several steps
@@ -28,16 +33,30 @@ const (
 	perStep  Scope = "step"
 )
 
-// parts returns the rollouts of each group, or of the whole step as one part.
-func (s Scope) parts(groups []trinity.Group) [][]trinity.Group {
-	var parts [][]trinity.Group
-	for i, g := range groups {
-		if i == 0 || s == perGroup {
-			parts = append(parts, nil)
+// compared returns the rollouts that an operator compares with one another: those of each group, or of the whole step. Those of
+// each part (Experience.Part) are apart.
+func (s Scope) compared(groups []trinity.Group) (all [][]trinity.Group) {
+	at := map[string]int{} // of a part, in all
+	for _, g := range byPart(groups) {
+		i, ok := at[g[0].Part]
+		if !ok || s == perGroup {
+			i = len(all)
+			at[g[0].Part], all = i, append(all, nil)
 		}
-		parts[len(parts)-1] = append(parts[len(parts)-1], rollouts(g)...)
+		all[i] = append(all[i], rollouts(g)...)
 	}
-	return parts
+	return all
+}
+
+// byPart makes each part of a group a group of its own.
+func byPart(groups []trinity.Group) []trinity.Group {
+	apart, _ := experience.ByPart(slices.DeleteFunc(slices.Clone(groups), func(g trinity.Group) bool { return len(g) == 0 }))
+	return apart
+}
+
+// replies returns the groups without what is no reply to their tasks, such as judgements of the replies.
+func replies(groups []trinity.Group) []trinity.Group {
+	return slices.DeleteFunc(byPart(groups), func(g trinity.Group) bool { return g[0].Part != "" })
 }
 
 // selection is a set of experiences, filled by rollouts.

@@ -5,14 +5,15 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
 	registry.Operators.Register("top_k_filter",
 		"Keeps the `k` rollouts with the highest valid rewards; the earlier one wins a tie. A rollout with "+
-			"several steps has the reward of its last step, and stays or goes as a whole. Metrics: "+
-			"filtered_count (experiences), top_k_reward_threshold (the lowest reward that stays, as a mean over "+
+			"several steps has the reward of its last step, and stays or goes as a whole. Replies and judgements of "+
+			"them are compared apart. Metrics: filtered_count (experiences), top_k_reward_threshold (the lowest reward that stays, as a mean over "+
 			"groups).",
 		func() trinity.Operator { return &topK{Scope: perGroup} })
 }
@@ -26,8 +27,8 @@ type topK struct {
 // Process implements trinity.Operator.
 func (f *topK) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	best := selection{}
-	var lowest []float64
-	for _, part := range f.Scope.parts(groups) {
+	lowest := map[string][]float64{} // by part
+	for _, part := range f.Scope.compared(groups) {
 		part = slices.DeleteFunc(part, func(r trinity.Group) bool { return !scored(outcome(r)) })
 		slices.SortStableFunc(part, func(a, b trinity.Group) int {
 			switch x, y := outcome(a).Reward.Value, outcome(b).Reward.Value; {
@@ -43,12 +44,13 @@ func (f *topK) Process(_ context.Context, groups []trinity.Group) ([]trinity.Gro
 			best.add(r)
 		}
 		if len(part) > 0 {
-			lowest = append(lowest, outcome(part[len(part)-1]).Reward.Value)
+			last := outcome(part[len(part)-1])
+			lowest[last.Part] = append(lowest[last.Part], last.Reward.Value)
 		}
 	}
 	kept, metrics := keep(groups, best.has)
-	if len(lowest) > 0 {
-		metrics["top_k_reward_threshold"] = mean(lowest)
+	for part, rewards := range lowest {
+		metrics[experience.MetricOf(part, "top_k_reward_threshold")] = mean(rewards)
 	}
 	return kept, metrics, nil
 }

@@ -321,4 +321,9 @@ func samplerBadPrompts(t *testing.T, s trinity.Sampler, vocab int) {
 			t.Errorf("prompt %v with a vocabulary of %d: %v, want an error", prompt, vocab, out)
 		}
 	}
+	blank := trinity.PromptImage{Image: trinity.Image{At: 1, Len: 3, Grid: [3]int{1, 1, 1}}}
+	prompt := trinity.Prompt{Tokens: []int32{1, 2, 3}, Images: []trinity.PromptImage{blank}}
+	if out, err := s.Sample(t.Context(), prompt, trinity.SamplingParams{MaxTokens: 2}); err == nil {
+		t.Errorf("an image beyond the prompt: %v, want an error", out)
+	}
 }

@@ -18,8 +18,8 @@ func init() {
 			"keep the task's reward (default: math_reward), and each rollout judges the whole group, as in ruler_reward. Its judgement is an "+
 			"experience of part judge before the reply; its reward is 1 − mean |score − (reward + 0.1)/1.2|, and 0 if it cannot be read. Else "+
 			"one judgement of the policy gives the rewards; if it cannot be read, the group has none. Metrics: judge_success, judge_mae, "+
-			"gold_reward. Advantage functions compare judgements with judgements and replies with replies; those that know steps refuse this "+
-			"workflow.",
+			"gold_reward. Advantage functions and operators compare judgements with judgements and replies with replies; advantage functions that "+
+			"know steps refuse this workflow. The task's reward function must score each reply alone.",
 		func() trinity.Workflow { return &mathTrainableRuler{TruthProbability: 0.2} })
 }
 
@@ -46,7 +46,7 @@ func (w *mathTrainableRuler) Validate() error {
 // Requires implements [trinity.Requirer].
 func (w *mathTrainableRuler) Requires() trinity.Requirements {
 	return trinity.Requirements{
-		Reward: true, DefaultReward: "math_reward", CheckTask: checkPrompt, Parts: true, RunGroup: w.runGroup,
+		Reward: true, DefaultReward: "math_reward", RewardAtOnce: true, CheckTask: checkPrompt, Parts: true, RunGroup: w.runGroup,
 		Askers: trinity.RequirementsOf(w.ruler.by).Askers,
 	}
 }

@@ -98,7 +98,7 @@ func (w *raftWorkflow) second(ctx context.Context, r *trinity.Rollout, first *ep
 		if len(seen.Messages) == 0 {
 			return errors.New("the environment begins without a message of the user")
 		}
-		seen.Messages[0].Content = fmt.Sprintf(secondAttempt, len(first.before), got) + seen.Messages[0].Content
+		seen.Messages[0].Prepend(fmt.Sprintf(secondAttempt, len(first.before), got))
 		return w.turns(ctx, env, e, seen)
 	})
 	return e, err

@@ -1,8 +1,10 @@
 package cpu
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -262,6 +264,60 @@ func TestExpertAdapterResumes(t *testing.T) {
 	other.LoRA = &engine.LoRASpec{LoraRank: 5, LoraAlpha: 8}
 	if err := open(t, other).LoadState(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "with LoRA rank 5") {
 		t.Errorf("a run without adapters of experts: %v", err)
+	}
+}
+
+// A token at five experts has more low-rank states at once than q, k and v have.
+func TestExpertAdapterOfManyExperts(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/qwen3_moe")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, bytes.Replace(text, []byte(`"num_experts_per_tok": 2`), []byte(`"num_experts_per_tok": 5`), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{ModelPath: dir, LoRA: expertAdapter("both").LoRA}
+	e := open(t, opts)
+	if n := e.Config().Mixture.PerToken; n != 5 {
+		t.Fatalf("%d experts", n)
+	}
+	_, want := e.gradientOf(t, weighted{}, whole(sequences(t, true)))
+	opts.Pool = kernel.NewPool(1)
+	defer opts.Pool.Close()
+	if _, got := open(t, opts).gradientOf(t, weighted{}, whole(sequences(t, true))); !slices.Equal(got, want) {
+		t.Errorf("one core: %.2g relative off", difference(got, want))
+	}
+}
+
+// A tenant with an adapter of experts takes more scratch than one of attention, and computes beside it as alone.
+func TestTenantWithAnExpertAdapter(t *testing.T) {
+	alone := open(t, expertAdapter("gate_up")) // each token has three experts
+	_, want := alone.gradientOf(t, weighted{}, whole(sequences(t, true)))
+	b, err := openShared(tiny("qwen3_moe_sums"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lora := range []*engine.LoRASpec{{LoraRank: 1, LoraAlpha: 1}, expertAdapter("gate_up").LoRA} {
+		trainer, err := b.Tenant(t.Context(), lora, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := trainer.(*Engine)
+		_, got := e.gradientOf(t, weighted{}, whole(sequences(t, true)))
+		if lora.Path != "" && !slices.Equal(got, want) {
+			t.Errorf("the gradient is %.2g relative off", difference(got, want))
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -62,6 +62,8 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &engine.LoRASpec{LoraRank: 2, LoraAlpha: 2}, Recompute: 1},
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
 		"more norms":               {ModelPath: "testdata/gemma3_text", Recompute: 1},
+		"adapter of experts":       {ModelPath: "testdata/qwen3_moe", LoRA: newExpertAdapter("").LoRA},
+		"saved one of experts":     {ModelPath: "testdata/qwen3_moe_sums", LoRA: expertAdapter("gate_up").LoRA, Recompute: 1},
 		"more norms, adapter":      {ModelPath: "testdata/gemma3_text", LoRA: lora},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 		"one matrix, adapter":      {ModelPath: "testdata/phi3", LoRA: &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}},

@@ -20,6 +20,9 @@ func (e *Engine) Offer(ctx context.Context, version int64) error {
 		return err
 	}
 	e.published, e.hasPublished, e.behind = version, true, false
+	if !e.opts.KeepPublished {
+		e.publishedWeights = nil // of a state whose run kept them: no step needs to copy into it
+	}
 	return nil
 }
 

@@ -252,6 +252,14 @@ func TestPublishedWeightsOfAState(t *testing.T) {
 					t.Errorf("%s has other weights than were published", file)
 				}
 			}
+			// The copy is of the version that the state had. The run keeps none, so no step copies into it.
+			if err := publish(ctx, resumed, 2); err != nil {
+				t.Fatal(err)
+			}
+			train(t, resumed, sequences(t, true), 1)
+			if err := resumed.SavePublished(ctx, t.TempDir()); err == nil || !strings.Contains(err.Error(), "KeepPublished") {
+				t.Errorf("published weights that nobody asked to keep: %v", err)
+			}
 		})
 	}
 }

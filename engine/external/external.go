@@ -35,7 +35,9 @@ func (*plugin) OpenSampler(_ context.Context, spec engine.SamplerSpec) (trinity.
 	if _, err := client.Address("chat/completions"); err != nil {
 		return nil, fmt.Errorf("model.external_model.base_url: %w", err)
 	}
-	return &sampler{asker: openai.Asker{Client: client, Name: e.Model, MaxRequests: e.MaxRequests, MaxTokens: e.MaxTokens}}, nil
+	return &sampler{asker: openai.Asker{
+		Client: client, Name: e.Model, KeyEnv: e.KeyEnv, MaxRequests: e.MaxRequests, MaxTokens: e.MaxTokens,
+	}}, nil
 }
 
 // PlanMemory implements engine.SamplerOpener: the weights are elsewhere.
@@ -64,7 +66,11 @@ func (*plugin) Reads(*config.Settled) map[string]string {
 
 // Refuses implements config.SharedKeys.
 func (*plugin) Refuses(s *config.Settled) (all []config.Refusal) {
-	const model = "explorer.rollout_model"
+	const (
+		model    = "explorer.rollout_model"
+		notTaken = "what the API does not take"
+		takes    = "leave it out: it takes temperature, top_p and max_response_tokens"
+	)
 	refuse := func(key, what, hint string) { all = append(all, config.Refusal{Key: key, What: what, Hint: hint}) }
 	m := &s.Explorer.RolloutModel
 	if s.Trains || s.Mode == "serve" || s.Explores && s.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
@@ -87,11 +93,13 @@ func (*plugin) Refuses(s *config.Settled) (all []config.Refusal) {
 		{"ignore_eos", m.IgnoreEos},
 	} {
 		if k.set {
-			refuse(s.Inherited(model, k.name), "what the API does not take",
-				"leave it out: it takes temperature, top_p and max_response_tokens")
+			refuse(s.Inherited(model, k.name), notTaken, takes)
 		}
 	}
 	for _, t := range s.Data.Tasksets {
+		if *t.RolloutArgs.TopK > 0 && (t.Eval || s.Explores) {
+			refuse(s.Inherited(t.Key+".rollout_args", "top_k"), notTaken, takes)
+		}
 		if t.Format.ReplyPrefix != "" && (t.Eval || s.Explores) {
 			refuse(t.Key+".format.reply_prefix", "a reply that begins with a given text, which the API cannot continue", "leave it out")
 		}
@@ -108,6 +116,9 @@ var errTokens = errors.New("a model behind an API of text takes messages alone, 
 
 // Sample implements trinity.Sampler. It scores no tokens: a call that only asks for that gets nothing.
 func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if err := engine.CheckPrompt(&prompt, "a model behind an API of text (external)"); err != nil {
+		return nil, err
+	}
 	if p.ScorePrompt {
 		return nil, nil
 	}

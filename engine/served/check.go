@@ -19,6 +19,7 @@ type checker struct {
 	record bool                      // log-probabilities are trained on
 	scores bool                      // it is asked to score given tokens
 	tokens func(text string) []int32 // encodes a text; nil for a model without a tokenizer
+	image  int32                     // the token of a prompt that a server replaces by an image; -1 for none
 }
 
 // trust asks a server three small questions, and refuses one that lacks what the run needs: the ids
@@ -44,7 +45,7 @@ func (c *checker) trust(ctx context.Context, s *server, say func(string)) error 
 		return err
 	}
 	if c.scores {
-		if _, err := scored(ctx, s, c.asked()); err != nil {
+		if _, err := scored(ctx, s, &query{prompt: c.asked()}); err != nil {
 			return fmt.Errorf("%s: %w", s.name(), err)
 		}
 	}
@@ -139,7 +140,11 @@ func (c *checker) question(ctx context.Context, s *server, temperature float32, 
 // asked are the tokens of the questions.
 func (c *checker) asked() (tokens []int32) {
 	for i := range min(8, c.length-questionTokens) {
-		tokens = append(tokens, int32((7919*i+11)%c.vocab))
+		token := int32((7919*i + 11) % c.vocab)
+		if token == c.image { // which no image would replace
+			token = 0
+		}
+		tokens = append(tokens, token)
 	}
 	return tokens
 }

@@ -50,6 +50,8 @@ type flags struct {
 type query struct {
 	trinity.SamplingParams // N is 1, MaxTokens is set
 	prompt                 []int32
+	images                 []trinity.PromptImage
+	collapsed              []int32 // prompt with one token for each image
 	eos                    []int32 // of the model
 	adapter                bool    // the policy is an adapter
 	other                  string  // adapter on the server that the request names; "" for the policy and the base

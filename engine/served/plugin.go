@@ -65,7 +65,7 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	}
 	s := newSampler(list, checker{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: needs.rank, record: spec.Record,
-		scores: spec.Scores, tokens: spec.Tokens,
+		scores: spec.Scores, tokens: spec.Tokens, image: imageToken(cfg),
 	})
 	s.idle, s.loader.files, s.loader.proofs.model = transport.CloseIdleConnections, filesOf(cfg, spec.LoRA != nil), spec.ModelPath
 	s.loader.bucket, s.loader.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, list.limit/2)
@@ -87,6 +87,11 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 		}
 		if err := a.trust(ctx, &s.checker, target, say); err != nil {
 			return nil, err
+		}
+		if own == nil { // servers that the run starts read the same files
+			if err := s.checker.checkProcessor(ctx, target, spec.ModelPath, isHere(root), say); err != nil {
+				return nil, err
+			}
 		}
 		if !a.SharedDisk && !own.isHere(root) && !a.fetches(ctx, target.endpoint) {
 			s.loader.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+

@@ -38,22 +38,33 @@ type proof struct {
 
 // Logprobs implements engine.Rescorer.
 func (s *sampler) Logprobs(ctx context.Context, tokens []int32) (logprobs []float32, err error) {
+	return s.logprobs(ctx, &query{prompt: tokens})
+}
+
+// logprobs scores the prompt of a query.
+func (s *sampler) logprobs(ctx context.Context, q *query) (logprobs []float32, err error) {
 	ctx, cancel := within(ctx, s.pool.servers.patience, "no server has scored a sequence within %v", s.pool.servers.patience)
 	defer cancel()
-	err = s.pool.ask(ctx, tokens, func(ctx context.Context, target *server) (err error) {
-		logprobs, err = scored(ctx, target, tokens)
+	q.N, q.MaxTokens, q.Temperature = 1, 1, 1
+	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, target *server) (err error) {
+		logprobs, err = scored(ctx, target, q)
 		return err
 	})
 	return logprobs, err
 }
 
-// scored returns how a server scores tokens.
-func scored(ctx context.Context, s *server, tokens []int32) ([]float32, error) {
+// scored returns how a server scores the prompt of a query.
+func scored(ctx context.Context, s *server, q *query) (logprobs []float32, err error) {
 	scorer, ok := s.endpoint.(scorer)
-	if !ok || !scorer.scores(false) {
+	seer, sees := s.endpoint.(sighted)
+	switch {
+	case !ok || !scorer.scores(false):
 		return nil, errors.New("it scores no tokens that it is given")
+	case len(q.images) > 0 && sees:
+		logprobs, err = seer.sight().scoreShown(ctx, q)
+	default:
+		logprobs, err = scorer.score(ctx, q.prompt)
 	}
-	logprobs, err := scorer.score(ctx, tokens)
 	for i, l := range logprobs {
 		if !(l <= 1e-3) || math.IsInf(float64(l), -1) {
 			return nil, wrongf("it returned the log-probability %v of token %d of the prompt", l, i+1)

@@ -42,6 +42,10 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	if err := s.checker.check(prompt.Tokens, &p); err != nil {
 		return nil, err
 	}
+	collapsed, err := s.collapse(&prompt)
+	if err != nil {
+		return nil, err
+	}
 	other, named := s.loader.others.find(p.Adapter)
 	if !named && p.Adapter != "" && p.Adapter != trinity.BaseAdapter {
 		return nil, fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, p.Adapter)
@@ -52,7 +56,7 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	vocab := s.checker.vocab
 	for i := range out {
 		eg.Go(func() (err error) {
-			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.checker.eos, other: other.name}
+			q := &query{SamplingParams: p, prompt: prompt.Tokens, images: prompt.Images, collapsed: collapsed, eos: s.checker.eos, other: other.name}
 			q.adapter = s.pool.servers.adapter && p.Adapter == ""
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
 			if p.OnToken != nil {
@@ -86,7 +90,7 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 		return nil, err
 	}
 	if p.ScorePrompt && p.TopLogprobs == 0 && p.Adapter == "" && s.pool.servers.score() {
-		scores, err := s.Logprobs(ctx, prompt.Tokens)
+		scores, err := s.logprobs(ctx, &query{prompt: prompt.Tokens, images: prompt.Images, collapsed: collapsed})
 		if err != nil {
 			return nil, err
 		}

@@ -115,7 +115,7 @@ func statusOf(err error) int {
 func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapters.of(q), s.model) }
 
 func (s *vllmServer) sample(ctx context.Context, q *query) (*answer, error) {
-	if s.byTokens && q.OnToken == nil {
+	if s.byTokens && (q.OnToken == nil || len(q.images) > 0) { // of tokens beside images it has no stream that tells all
 		return s.generate(ctx, q)
 	}
 	return s.complete(ctx, q)
@@ -201,33 +201,55 @@ type vllmParams struct {
 	Logprobs   int    `json:"logprobs"`
 	MaxTokens  int    `json:"max_tokens"`
 	MinTokens  int    `json:"min_tokens,omitzero"`
+	Prompt     *int   `json:"prompt_logprobs,omitzero"`
 	Seed       uint64 `json:"seed"`
 	TopK       int    `json:"top_k,omitzero"` // 0 is all
 }
 
-// generate asks /inference/v1/generate.
-func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
+// vllmGenerated is the reply of /inference/v1/generate.
+type vllmGenerated struct {
+	Choices []struct {
+		TokenIDs       []int32 `json:"token_ids"`
+		FinishReason   string  `json:"finish_reason"`
+		WeightVersions []span  `json:"weight_versions"`
+		Logprobs       struct{ Content []vllmLogprob }
+	}
+	Placeholders   map[string][]placeholder          `json:"mm_placeholders"`
+	PromptLogprobs []map[string]openai.PromptLogprob `json:"prompt_logprobs"`
+	PromptTokenIDs []int32                           `json:"prompt_token_ids"`
+	Usage          usage
+}
+
+// generated asks /inference/v1/generate, and if prompt is set for the log-probabilities of the prompt's own tokens and of as many
+// likely ones.
+func (v vllmTokens) generated(ctx context.Context, q *query, prompt *int) (*vllmGenerated, error) {
 	r := struct {
 		Model          string     `json:"model"`
+		Parts          []vllmPart `json:"content_parts,omitzero"`
 		TokenIDs       []int32    `json:"token_ids"`
 		ReturnTokenIDs bool       `json:"return_token_ids"`
 		Params         vllmParams `json:"sampling_params"`
-	}{s.name(q), q.prompt, true, vllmParams{
+	}{v.server.name(q), q.parts(), q.prompt, true, vllmParams{
 		sampling: q.sampling(), Detokenize: len(q.Stop) > 0, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinTokens: q.least(),
-		Seed: q.Seed, TopK: max(0, q.TopK),
+		Prompt: prompt, Seed: q.Seed, TopK: max(0, q.TopK),
 	}}
-	var reply struct {
-		Choices []struct {
-			TokenIDs       []int32 `json:"token_ids"`
-			FinishReason   string  `json:"finish_reason"`
-			WeightVersions []span  `json:"weight_versions"`
-			Logprobs       struct{ Content []vllmLogprob }
-		}
-		PromptTokenIDs []int32 `json:"prompt_token_ids"`
-		Usage          usage
+	if len(q.images) > 0 {
+		r.TokenIDs = q.collapsed
 	}
-	if err := s.client.Call(ctx, "/inference/v1/generate", &r, &reply); err != nil {
+	reply := &vllmGenerated{}
+	return reply, misplaced(q, v.server.client.Call(ctx, "/inference/v1/generate", &r, reply))
+}
+
+// generate samples over /inference/v1/generate.
+func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
+	reply, err := vllmTokens{s}.generated(ctx, q, nil)
+	if err != nil {
 		return nil, err
+	}
+	if len(q.images) > 0 {
+		if err := q.checkPlaces(reply.PromptTokenIDs, reply.Placeholders["image"]); err != nil {
+			return nil, err
+		}
 	}
 	if len(reply.Choices) != 1 {
 		return nil, wrongf("it returned %d replies", len(reply.Choices))

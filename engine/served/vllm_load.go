@@ -79,6 +79,7 @@ type vllmConfig struct {
 	} `json:"weight_transfer_config"`
 	Model struct {
 		DType string
+		Model string // its path or name
 	} `json:"model_config"`
 	Parallel struct {
 		Tensor   int `json:"tensor_parallel_size"`

@@ -12,8 +12,8 @@ import (
 )
 
 // newVLLM returns the plug-in. The plug-in trinity_files of vLLM comes along with the program that starts a server.
-func newVLLM() *startable {
-	return newStartable(product{
+func newVLLM() *vllmPlugin {
+	return &vllmPlugin{*newStartable(product{
 		pkg: "vllm", key: "VLLM_API_KEY", modelFlag: "--model", seedFlag: "--seed", limitFlag: "--max-model-len", negation: "--no-",
 		flags: vllmFlags, extraWords: []string{"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"},
 		kind: func(s *startable, cfg *model.Config, spec *engine.SamplerSpec, own *owned) kind {
@@ -25,8 +25,20 @@ func newVLLM() *startable {
 			}
 		},
 		reads: []string{"explorer.rollout_model.kv_across_versions"}, refuses: largeAdapters,
-	})
+	})}
 }
+
+// vllmPlugin is the plug-in of vLLM.
+type vllmPlugin struct {
+	startable `yaml:",inline"`
+}
+
+// SeesImages says that prompts may have images.
+func (*vllmPlugin) SeesImages() {}
+
+// imagesInPrompt bounds what a started server plans memory for and takes in one prompt. An argument of
+// explorer.rollout_model.extra_engine_args comes later and counts.
+const imagesInPrompt = `{"image": 16, "video": 0}`
 
 func vllmFlags(c *command, spec *engine.SamplerSpec) {
 	s := &spec.Start
@@ -38,6 +50,9 @@ func vllmFlags(c *command, spec *engine.SamplerSpec) {
 		c.add(true, flag("enable-chunked-prefill", false), "--max-num-batched-tokens", strconv.Itoa(max(8192, spec.MaxModelLen)))
 	}
 	c.add(true, flag("enable-prefix-caching", s.PrefixCaching))
+	if cfg, err := model.ReadConfig(spec.ModelPath); err == nil && cfg.SeesImages() {
+		c.add(true, scaleOut, "--limit-mm-per-prompt", imagesInPrompt)
+	}
 	c.add(spec.Start.Place.Beside != "", "--enable-sleep-mode")
 	c.add(s.Eager, "--enforce-eager")
 	c.add(s.ExpertParallel, "--enable-expert-parallel")

@@ -102,6 +102,9 @@ func (s *sampler) serve(ctx context.Context, adapter string) (serving, error) {
 
 // Sample implements trinity.Sampler. OnToken gets the tokens at the end: the API has no streams.
 func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if err := engine.CheckPrompt(&prompt, "a service with Tinker's API"); err != nil {
+		return nil, err
+	}
 	in, err := s.request(prompt.Tokens, &p)
 	if err != nil {
 		return nil, err

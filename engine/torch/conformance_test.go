@@ -15,6 +15,8 @@ func TestIsAnEngine(t *testing.T) {
 	lora.LoRA, lora.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	tied := trained("llama3_bias_tied")
 	tied.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: engine.Names{model.AllLinear, model.OutputHead}}
+	experts := trained("qwen3_moe")
+	experts.LoRA = &engine.LoRASpec{LoraRank: 2, LoraAlpha: 8, TargetParameters: engine.Names{"experts.gate_up_proj", "experts.down_proj"}}
 	critic.Train, critic.Head, critic.Seed = true, engine.ValueHead, 1
 	savedCritic.Train, savedCritic.Head = true, engine.ValueHead
 	copies := trained("llama")
@@ -28,7 +30,7 @@ func TestIsAnEngine(t *testing.T) {
 	for _, ranks := range []int{1, 2} {
 		for name, spec := range map[string]engine.TrainerSpec{
 			"all weights": trained("llama"), "momentum": momentum, "adapters": lora, "adapter of a tied head": tied,
-			"critic": critic, "saved critic": savedCritic,
+			"adapter of experts": experts, "critic": critic, "saved critic": savedCritic,
 		} {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				p := onRanks(t, ranks)

@@ -47,8 +47,10 @@ func TestRefusedAskedModels(t *testing.T) {
 	for override, want := range map[string][2]string{
 		"[{name: policy, model_path: j}]":                      {first + ".name", "is also the name of the policy"},
 		"[{name: a, model_path: j}, {name: a, model_path: k}]": {auxiliaryModelsKey + ".1.name", "is also the name of " + first},
-		"[{name: a}]":                                {first + ".model_path", "the model has no model_path"},
-		"[{name: a, engine_type: external}]":         {first + ".external_model_config.model_name", "no name at its server"},
+		"[{name: a}]":                        {first + ".model_path", "the model has no model_path"},
+		"[{name: a, engine_type: external}]": {first + ".external_model_config.model_name", "no name at its server"},
+		"[{name: a, engine_type: external, external_model_config: {model_name: m, base_url: \"ftp://h/v1\"}}]": {
+			first + ".external_model_config.base_url", `"ftp://h/v1" is not the address of a server`},
 		"[{name: a, model_path: j, dtype: float16}]": {first + ".dtype", "this key of a model that rollouts ask"},
 	} {
 		_, err := parse(t, base, Options{Overrides: []string{auxiliaryModelsKey + "=" + override}})

@@ -311,6 +311,11 @@ func (s *Settled) behindServers() bool {
 	return s.Samples && says && reason == ""
 }
 
+// ServersFollow reports whether the servers that sample get the versions of a trainer.
+func (s *Settled) ServersFollow() bool {
+	return s.behindServers() && (s.Together || s.Explores && s.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file")
+}
+
 // startsServers reports whether the run starts the servers that sample.
 func (s *Settled) startsServers() bool {
 	return s.behindServers() && len(s.Explorer.RolloutModel.BaseUrls) == 0

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/openai"
 )
@@ -17,7 +18,12 @@ const externalKey = "model.external_model"
 func settleExternal(r report, explorer *Explorer, model *Model) {
 	m, given := &explorer.RolloutModel, r.source.opts.Engine
 	own := m.ExternalModelConfig
-	asks := model.ExternalModel.Enable || m.EngineType == external || own != nil && own.Enable
+	enabled := model.ExternalModel.Enable || own != nil && own.Enable
+	if enabled && r.IsSet(engineTypeKey) && !named(m.EngineType, "auto", external) && (given == "" || given == "auto") {
+		r.fail(engineTypeKey, fmt.Sprintf("is %s, and the model behind an API, which is enabled (%s), would answer in its place",
+			m.EngineType, externalKey), "leave one of the two out")
+	}
+	asks := enabled || m.EngineType == external
 	if !asks || given != "" && given != "auto" {
 		model.ExternalModel.Enable = false
 		return
@@ -40,8 +46,22 @@ var decidedByAPI = unless(func(s *Settled) bool { return !s.Model.ExternalModel.
 
 // check returns what is wrong with a model behind an API that answers in place of the rollout model.
 func (e *ExternalModel) check(r report, w Work) {
-	if e.answers(w) && e.ModelName == "" {
-		r.fail(externalKey+".model_name", "the model has no name at its server", "set it, such as gpt-4o-mini")
+	if e.answers(w) {
+		e.checkServer(r, externalKey)
+	}
+}
+
+// checkServer returns what is wrong with the server in a section, and with the model's name there.
+func (e *ExternalModel) checkServer(r report, key string) {
+	if e.ModelName == "" {
+		r.fail(key+".model_name", "the model has no name at its server", "set it, such as gpt-4o-mini")
+	}
+	if e.BaseURL == "" {
+		return
+	}
+	if _, err := openai.Root(e.BaseURL); err != nil {
+		r.fail(key+".base_url", fmt.Sprintf("%q is not the address of a server", safetext.Hidden(e.BaseURL)),
+			"write http://HOST:PORT/v1 or https://…")
 	}
 }
 
@@ -52,7 +72,7 @@ func (e *ExternalModel) spec() (spec engine.ExternalSpec) {
 	}
 	return engine.ExternalSpec{
 		Model: e.ModelName, Address: cmp.Or(e.BaseURL, os.Getenv(e.BaseURLEnv)), Key: cmp.Or(os.Getenv(e.APIKeyEnv), openai.NoKey),
-		Timeout: wait.Seconds(e.Timeout), Retries: e.MaxRetries, MaxRequests: e.MaxRequests, MaxTokens: e.MaxTokens,
+		KeyEnv: e.APIKeyEnv, Timeout: wait.Seconds(e.Timeout), Retries: e.MaxRetries, MaxRequests: e.MaxRequests, MaxTokens: e.MaxTokens,
 	}
 }
 

@@ -54,8 +54,9 @@ type TimePart struct {
 type ModelFacts struct {
 	Known      bool
 	Parameters int64
-	Active     int64 // parameters that compute one token, if the model has experts
-	Trained    int64 // parameters that training changes: all, or the adapter's
+	Active     int64    // parameters that compute one token, if the model has experts
+	Trained    int64    // parameters that training changes: all, or the adapter's
+	Notes      []string // what its files say and the run leaves out
 }
 
 // Machine describes this machine.
@@ -184,6 +185,7 @@ func (c *planner) plan() *StagePlan {
 	c.row("model", "%s%s", c.model, f.Model.words())
 	c.has("name", c.name, "mode", c.run.Mode, "algorithm", algorithm, "model", c.model,
 		"parameters", f.Model.Parameters, "active", f.Model.Active, "trainable", f.Model.Trained)
+	c.list("left out", "left_out", f.Model.Notes)
 	engines := c.engineWords()
 	for _, e := range engines {
 		name, words, _ := strings.Cut(e, ": ")
@@ -258,7 +260,7 @@ func (c *planner) serverWords() []string {
 	if c.run.Explores || c.run.Records() {
 		asks = "token ids, and log-probabilities as sampled, which training reads"
 	}
-	if c.run.Together || c.run.Explores && c.run.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
+	if c.run.ServersFollow() {
 		asks += "; each version of the weights, from a directory that they see under the same path"
 	}
 	return []string{

@@ -308,9 +308,9 @@ func checkAsked(r report, asked []AskedModel) {
 		}
 		names[a.Name] = a.Key
 		switch {
-		case a.External && a.ExternalModelConfig.ModelName == "":
-			r.fail(a.Key+".external_model_config.model_name", "the model has no name at its server", "set it, such as gpt-4o-mini")
-		case !a.External && a.ModelPath == "":
+		case a.External:
+			a.ExternalModelConfig.checkServer(r, a.Key+".external_model_config")
+		case a.ModelPath == "":
 			r.fail(a.Key+".model_path", "the model has no model_path", "set it to a model directory, a GGUF file or a hub name")
 		}
 	}

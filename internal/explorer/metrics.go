@@ -3,10 +3,10 @@ package explorer
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // reusedMetric is the share of the prompts of a rollout's later calls that the sampler had computed
@@ -84,7 +84,7 @@ func experienceMetrics(e *trinity.Experience) map[string]float64 {
 	}
 	named := map[string]float64{} // of another part, by names of its own
 	for k, v := range m {
-		named[e.Part+"_"+strings.TrimPrefix(k, e.Part+"_")] = v
+		named[experience.MetricOf(e.Part, k)] = v
 	}
 	return named
 }

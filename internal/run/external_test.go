@@ -106,6 +106,7 @@ func TestWordsOfAnAPIBecomeExperiences(t *testing.T) {
 		"model.external_model.model_name=":                            "the model has no name at its server",
 		"explorer.rollout_model.engine_type=tgi":                      "it takes text alone, no new weights, and its repository is archived",
 		"explorer.rollout_model.top_k=3":                              "what the API does not take",
+		"buffer.explorer_input.taskset.rollout_args={top_k: 5}":       "rollout_args.top_k: not built into this version: what the API",
 		"buffer.explorer_input.taskset.format.reply_prefix=x":         "which the API cannot continue",
 	} {
 		cfg, err := config.Load(p.config, config.Options{Overrides: append(slices.Clone(explore), change)})
@@ -118,4 +119,29 @@ func TestWordsOfAnAPIBecomeExperiences(t *testing.T) {
 	}
 	_, err = p.copyOf(t).run(t, append(explore, "model.external_model.max_requests=20", "name=limited")...)
 	oneLine(t, err, "model gpt-x: max_requests 20 is reached: raise it")
+}
+
+// A key that the API refuses, and a model that it does not have, end mode bench at the first answers, with one line that says where
+// the key or the name is from.
+func TestBenchEndsWhereTheAPIIsBarred(t *testing.T) {
+	for status, want := range map[int]string{
+		401: "refuses the key in the environment variable TEST_API_KEY (api_key_env): POST ",
+		403: "refuses the key in the environment variable TEST_API_KEY (api_key_env): POST ",
+		404: "knows no such model or path (model_name, base_url): POST ",
+	} {
+		p := newProject(t, tiny, rl)
+		api, _ := behindAPI(t)
+		var asked atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(status)
+		}))
+		t.Cleanup(server.Close)
+		_, err := p.run(t, append(api, "mode=bench", "explorer.eval_on_startup=true", "explorer.max_retry_times=2",
+			"model.external_model.base_url="+server.URL)...)
+		oneLine(t, err, "model gpt-x: ", want)
+		if most := int32(p.load(t).Settled()[0].Batch.Sequences); asked.Load() > most {
+			t.Errorf("status %d: %d requests, of %d at once", status, asked.Load(), most)
+		}
+	}
 }

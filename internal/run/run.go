@@ -157,6 +157,11 @@ func settleAll(ctx context.Context, cfg *config.Config, opts Options) ([]*settle
 		if err := s.Fits(stageName(cfg, i), s.Trains, s.Samples); err != nil {
 			return nil, err
 		}
+		if s.ModelPath != "" && !slices.ContainsFunc(stages[:i], func(b *settle.Stage) bool { return b.ModelPath == s.ModelPath }) {
+			for _, line := range settle.ModelNotes(s.ModelPath) {
+				opts.Say(line)
+			}
+		}
 	}
 	return stages, nil
 }

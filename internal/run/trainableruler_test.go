@@ -70,3 +70,12 @@ func TestThePlanSaysWhatPartsLeaveOver(t *testing.T) {
 		oneLine(t, err, "workflow math_trainable_ruler_workflow gives experiences of several parts", "choose an advantage_fn")
 	}
 }
+
+// A reward function that compares the group would score it after the workflow has, and take its rewards away.
+func TestAPolicyThatJudgesRefusesARewardOfTheGroup(t *testing.T) {
+	p := withRoom(t)
+	_, err := p.run(t, append(learnsToJudge, "buffer.explorer_input.default_reward_fn_type=ruler_reward",
+		"buffer.explorer_input.taskset.reward_fn_args={judge: policy}")...)
+	oneLine(t, err, "workflow math_trainable_ruler_workflow reads the reward of each reply before the group has ended",
+		"reward function ruler_reward compares", "default_reward_fn_type")
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // summary accumulates the mean, variance, max and min of a stream of values.
@@ -33,12 +34,25 @@ func (s *summary) log(m trinity.Metrics, name string) {
 	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = s.sum/float64(s.n), s.max, s.min
 }
 
-// batchMetrics returns the metrics of a batch before the update.
+// batchMetrics returns the metrics of a batch before the update. Those of each part (Experience.Part) are apart.
 func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
-	var rewards, responses, prompts summary
-	tokens, clipped := 0, 0
+	m, parts, tokens := trinity.Metrics{}, map[string][]*trinity.Experience{}, 0
 	for _, e := range exps {
 		tokens += len(e.Tokens)
+		parts[e.Part] = append(parts[e.Part], e)
+	}
+	m["perf/total_num_tokens"] = float64(tokens)
+	for part, own := range parts {
+		describe(m, own, func(name string) string { return experience.MetricOf(part, name) })
+	}
+	return m
+}
+
+// describe adds metrics of experiences, which are not none, by the names that named gives them.
+func describe(m trinity.Metrics, exps []*trinity.Experience, named func(string) string) {
+	var rewards, responses, prompts summary
+	clipped := 0
+	for _, e := range exps {
 		responses.add(float64(e.ResponseLen()))
 		prompts.add(float64(e.PromptLen))
 		if e.Truncated == trinity.ResponseTruncated {
@@ -48,15 +62,11 @@ func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 			rewards.add(e.Reward.Value)
 		}
 	}
-	m := trinity.Metrics{"perf/total_num_tokens": float64(tokens)}
-	rewards.log(m, "critic/score")
-	rewards.log(m, "critic/rewards") // an advantage with token rewards replaces them
-	responses.log(m, "response_length")
-	prompts.log(m, "prompt_length")
-	if len(exps) > 0 {
-		m["response_length/clip_ratio"] = float64(clipped) / float64(len(exps))
-	}
-	return m
+	rewards.log(m, named("critic/score"))
+	rewards.log(m, named("critic/rewards")) // an advantage with token rewards replaces those of replies
+	responses.log(m, named("response_length"))
+	prompts.log(m, named("prompt_length"))
+	m[named("response_length")+"/clip_ratio"] = float64(clipped) / float64(len(exps))
 }
 
 // streamMetrics adds the metrics of the experiences to train on: their advantages, returns and

@@ -521,6 +521,8 @@ func TestWeightsAreClaimedBeforeTheyChange(t *testing.T) {
 	o, b, _ := newOptions(t, 3, new([]int64))
 	claims := [][]float64{nil}
 	refused := errors.New("the explorer never ended")
+	to := &told{}
+	o.Tracing = Tracing{Tracer: to}
 	o.Weights = claimed(func() error {
 		if slices.Equal(b.Weights, claims[len(claims)-1]) {
 			t.Error("the step before changed nothing")
@@ -535,6 +537,15 @@ func TestWeightsAreClaimedBeforeTheyChange(t *testing.T) {
 	}
 	if len(claims) != 4 || !slices.Equal(b.Weights, claims[3]) {
 		t.Errorf("claimed %v, and the weights are %v", claims[1:], b.Weights)
+	}
+	waits := 0
+	for _, s := range to.spans {
+		if s.Kind == trinity.SpanWait && s.Name == "policy" && s.For == trinity.RoleExplorer {
+			waits++
+		}
+	}
+	if waits != 2 { // the third claim was refused
+		t.Errorf("%d waits for the explorer's samples in the trace, want 2", waits)
 	}
 }
 

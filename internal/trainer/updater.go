@@ -82,9 +82,11 @@ func (u *updater) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 		metrics.Add(m)
 	}
 	if u.claimer != nil {
+		start := time.Now()
 		if err := u.claimer.Claim(ctx); err != nil {
 			return nil, err
 		}
+		u.trace.span(step, trinity.SpanWait, u.trace.model, trinity.RoleExplorer, start)
 	}
 	start := time.Now()
 	p := u.Optimizer

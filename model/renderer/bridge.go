@@ -22,13 +22,17 @@ const (
 // leaves out what it thought, the template rewrites earlier turns. With [Options].KeepThinking the
 // bridge is the same then; else the error is [trinity.ErrRewritesHistory].
 func (r *Renderer) Bridge(history, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
-	messages, n := slices.Concat(history, more), len(history)
+	s, err := r.see(slices.Concat(history, more), tools)
+	if err != nil {
+		return nil, err
+	}
+	messages, n := slices.Clone(s.messages), len(history)
 	last := &messages[n-1]
 	*last = withContent(*last, standIn)
 	if last.Reasoning != "" {
 		last.Reasoning = standInThought
 	}
-	c, err := r.newChat(messages, tools)
+	c, err := r.newChat(messages, s.tools)
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +54,12 @@ func (r *Renderer) Bridge(history, more []trinity.Message, tools json.RawMessage
 		if !strings.HasPrefix(whole, before.Text) || !r.keepThinking && !strings.HasPrefix(before.Text, prompt.Text) {
 			return nil, trinity.ErrRewritesHistory
 		}
-		return r.tok.Encode(whole[r.turnEnd(whole, r.lastTurnEnd(before.Text), ended):], false), nil
+		return s.encode(whole[r.turnEnd(whole, r.lastTurnEnd(before.Text), ended):], digestsOf(more))
 	}
 	if !r.keepThinking && !continues(whole[:at], prompt.Text, last.Reasoning) {
 		return nil, trinity.ErrRewritesHistory
 	}
-	return r.tok.Encode(whole[r.turnEnd(whole, at+len(standIn), ended):], false), nil
+	return s.encode(whole[r.turnEnd(whole, at+len(standIn), ended):], digestsOf(more))
 }
 
 // continues reports whether a chat, up to the content of a reply, is the reply's prompt and what the

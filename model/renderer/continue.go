@@ -23,16 +23,20 @@ func (r *Renderer) Continue(messages []trinity.Message, tools json.RawMessage) (
 		prompt, err = r.Render(messages[:n], tools, true)
 		return prompt, r, err
 	}
-	text, err := r.begun(messages, tools)
+	s, err := r.see(messages, tools)
 	if err != nil {
 		return nil, nil, err
 	}
-	lead := messages[n].Content
+	text, err := r.begun(s.messages, s.tools)
+	if err != nil {
+		return nil, nil, err
+	}
+	lead := s.messages[n].Content
 	if r.thinking.opens { // the message has no thinking that its prompt could have opened
 		lead = r.thinking.close + lead
 	}
 	if n > 0 {
-		opening, err := r.text(messages[:n], tools, true)
+		opening, err := r.text(s.messages[:n], s.tools, true)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -40,9 +44,13 @@ func (r *Renderer) Continue(messages []trinity.Message, tools json.RawMessage) (
 			lead = begun
 		}
 	}
-	c := &continued{Renderer: r, lead: r.tok.Encode(lead, false)}
+	c := &continued{Renderer: r}
+	if c.lead, err = s.encode(lead, nil); err != nil {
+		return nil, nil, err
+	}
 	c.before = r.ReadText(c.lead)
-	return r.tok.Encode(text, false), c, nil
+	prompt, err = s.encode(text, digestsOf(messages))
+	return prompt, c, err
 }
 
 // begun returns the text of a chat up to the end of its last message, whose turn stays open.

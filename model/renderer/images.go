@@ -1,167 +1,108 @@
 package renderer
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
-// Images says how a model's prompts show images. Package vision knows it of a model.
+// Images says how a model's prompts show images, and where their files are. [ImagesOf] makes it for a model.
 type Images struct {
 	Placeholder string   // what the chat template writes for an image
 	Special     []string // added tokens that only images have, Placeholder among them. In a message they stay text.
+	Features    []string // of Special, the tokens whose place the features of images or videos take
 	// Of returns what takes the place of an image's placeholder, and the image's patches: frames, rows
 	// and columns.
 	Of func(digest string) (text string, grid [3]int, err error)
+	// Take makes the canonical image of a file, keeps it and returns its digest. File returns it. nil: the images are
+	// elsewhere.
+	Take func(file []byte) (digest string, err error)
+	File func(digest string) ([]byte, error)
 }
 
-// RenderImages is [Renderer.Render] for a model that sees images. images have the places of the messages' images
-// in the tokens. What looks like an image in a message's text is text.
-func RenderImages(r *Renderer, messages []trinity.Message, tools json.RawMessage, generate bool) (
-	tokens []int32, images []trinity.Image, err error,
-) {
-	if r.images == nil {
-		return nil, nil, errors.New("renderer: the model sees no images")
+var _ trinity.ImageRenderer = (*Renderer)(nil)
+
+var errNoImages = errors.New("the model reads no images, or its processor is not known here (preprocessor_config.json beside its " +
+	"weights): leave the images out")
+
+// TakeImage implements [trinity.ImageRenderer].
+func (r *Renderer) TakeImage(file []byte) (digest string, err error) {
+	if r.images == nil || r.images.Take == nil {
+		return "", errNoImages
 	}
-	mark, err := unusedMark(messages, tools)
-	if err != nil {
-		return nil, nil, err
+	return r.images.Take(file)
+}
+
+// ImageFile implements [trinity.ImageRenderer].
+func (r *Renderer) ImageFile(digest string) ([]byte, error) {
+	if r.images == nil || r.images.File == nil {
+		return nil, errNoImages
 	}
-	var digests []string
-	plain := make([]trinity.Message, len(messages))
-	for i, m := range messages {
-		own := digestsOf(m)
-		if plain[i], err = r.imageless(m, mark); err != nil {
-			return nil, nil, fmt.Errorf("renderer: messages[%d]: %w", i, err)
+	return r.images.File(digest)
+}
+
+// PlaceImages implements [trinity.ImageRenderer].
+func (r *Renderer) PlaceImages(tokens []int32, messages []trinity.Message) (images []trinity.Image, err error) {
+	digests := digestsOf(messages)
+	switch {
+	case r.images == nil && len(digests) > 0:
+		return nil, errNoImages
+	case r.images == nil:
+		return nil, nil
+	}
+	at := 0
+	for _, digest := range digests {
+		text, grid, err := r.images.shown(digest)
+		if err != nil {
+			return nil, err
 		}
-		digests = append(digests, own...)
+		own := r.tok.Encode(strings.TrimSpace(text), false)
+		from := at
+		for at < len(tokens) && tokens[at] != own[0] {
+			at++
+		}
+		if err := r.images.without(r.tok, tokens[:at], from); err != nil {
+			return nil, err
+		}
+		if end := at + len(own); end > len(tokens) || !slices.Equal(tokens[at:end], own) {
+			return nil, fmt.Errorf("renderer: the tokens from %d on lack the image %s, of %d tokens", at, digest, len(own))
+		}
+		images = append(images, trinity.Image{Digest: digest, At: at, Len: len(own), Grid: grid})
+		at += len(own)
 	}
-	text, err := r.text(plain, tools, generate)
-	if err != nil {
-		return nil, nil, err
-	}
-	return r.encodeImages(text, mark, digests)
+	return images, r.images.without(r.tok, tokens, at)
 }
 
-func digestsOf(m trinity.Message) (digests []string) {
-	for _, p := range m.Parts {
-		if p.Image != "" {
-			digests = append(digests, p.Image)
+// without returns an error if tokens from a place on have one whose place the features of an image take.
+func (v *Images) without(tok *tokenizer.Tokenizer, tokens []int32, from int) error {
+	for _, text := range v.Features {
+		id, ok := tok.TokenID(text)
+		if i := slices.Index(tokens[from:], id); ok && i >= 0 {
+			return fmt.Errorf("renderer: token %d is %s, and there is no image", from+i, text)
+		}
+	}
+	return nil
+}
+
+// shown returns what takes the place of the placeholder of an image, and the image's patches.
+func (v *Images) shown(digest string) (text string, grid [3]int, err error) {
+	if text, grid, err = v.Of(digest); err != nil {
+		err = fmt.Errorf("renderer: the image %s: %w", digest, err)
+	}
+	return text, grid, err
+}
+
+func digestsOf(messages []trinity.Message) (digests []string) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if p.Image != "" {
+				digests = append(digests, p.Image)
+			}
 		}
 	}
 	return digests
-}
-
-// imageless returns a message whose images are parts in the form that templates read. A mark splits what
-// looks like an image in its texts.
-func (r *Renderer) imageless(m trinity.Message, mark string) (trinity.Message, error) {
-	parts, err := m.ContentParts()
-	if err != nil {
-		return m, err
-	}
-	for _, text := range []*string{&m.Content, &m.Reasoning} {
-		*text = r.split(*text, mark)
-	}
-	if m.Parts == nil {
-		return m, nil
-	}
-	form, known := r.forms.parts[m.Role]
-	if !known {
-		form = r.forms.parts["user"]
-	}
-	if form == contentText {
-		return m, fmt.Errorf("the chat template shows no images of the %s: it reads a text in place of parts", m.Role)
-	}
-	m.Parts, m.Content = slices.Clone(parts), ""
-	for i := range m.Parts {
-		m.Parts[i].Text = r.split(parts[i].Text, mark)
-		m.Content += m.Parts[i].Text
-	}
-	whole, err := json.Marshal(m)
-	if err != nil {
-		return m, err
-	}
-	var read struct{ Content json.RawMessage }
-	if err := json.Unmarshal(whole, &read); err != nil {
-		return m, err
-	}
-	m.Parts, m.Extra = nil, maps.Clone(m.Extra)
-	if m.Extra == nil {
-		m.Extra = map[string]json.RawMessage{}
-	}
-	m.Extra["content"] = read.Content
-	return m, nil
-}
-
-// split puts a mark into each token of images in a text, so that the tokenizer does not see it.
-func (r *Renderer) split(text, mark string) string {
-	for _, token := range r.images.Special {
-		text = strings.ReplaceAll(text, token, token[:1]+mark+token[1:])
-	}
-	return text
-}
-
-// unusedMark returns a character that no message has. Unicode reserves these for the use inside of
-// programs.
-func unusedMark(messages []trinity.Message, tools json.RawMessage) (string, error) {
-	all := slices.Clone([]byte(tools))
-	for _, m := range messages {
-		all = append(append(append(all, m.Content...), m.Reasoning...), m.ToolCalls...)
-		for _, value := range m.Extra {
-			all = append(all, value...)
-		}
-	}
-	for c := '\uFDD0'; c <= '\uFDEF'; c++ {
-		if !bytes.ContainsRune(all, c) {
-			return string(c), nil
-		}
-	}
-	return "", errors.New("renderer: the messages have all characters that Unicode reserves for programs")
-}
-
-// encodeImages returns the tokens of a rendered chat, with the images in place of their placeholders, and
-// with text in place of what a mark has split.
-func (r *Renderer) encodeImages(text, mark string, digests []string) (tokens []int32, images []trinity.Image, err error) {
-	pieces := strings.Split(text, r.images.Placeholder)
-	if len(pieces)-1 != len(digests) {
-		return nil, nil, fmt.Errorf("renderer: the chat template writes %s %d times for %d images",
-			r.images.Placeholder, len(pieces)-1, len(digests))
-	}
-	var out strings.Builder
-	var spans []span
-	var words [][2]int // that stay text
-	for i, piece := range pieces {
-		for j, part := range strings.Split(piece, mark) {
-			if j > 0 {
-				words = append(words, [2]int{out.Len() - 1, out.Len() + 1})
-			}
-			out.WriteString(part)
-		}
-		if i == len(digests) {
-			break
-		}
-		shown, grid, err := r.images.Of(digests[i])
-		if err != nil {
-			return nil, nil, fmt.Errorf("renderer: the image %s: %w", digests[i], err)
-		}
-		begin := out.Len() + strings.Index(shown, strings.TrimSpace(shown)) // space around it may join that of the chat
-		spans = append(spans, span{begin, begin + len(strings.TrimSpace(shown))})
-		images = append(images, trinity.Image{Digest: digests[i], Grid: grid})
-		out.WriteString(shown)
-	}
-	tokens = r.tok.EncodeExcept(out.String(), words)
-	places, err := place(r.tok, out.String(), tokens, spans)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, p := range places {
-		images[i].At, images[i].Len = p.begin, p.end-p.begin
-	}
-	return tokens, images, nil
 }

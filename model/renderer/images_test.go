@@ -132,6 +132,17 @@ func chatOf(t *testing.T, r imageRecord, order []string) (chat []trinity.Message
 	return chat
 }
 
+// renderImages renders a chat, and finds its images in the tokens.
+func renderImages(r *Renderer, messages []trinity.Message, tools json.RawMessage, generate bool) (
+	tokens []int32, images []trinity.Image, err error,
+) {
+	if tokens, err = r.Render(messages, tools, generate); err != nil {
+		return nil, nil, err
+	}
+	images, err = r.PlaceImages(tokens, messages)
+	return tokens, images, err
+}
+
 func imageRecords(t *testing.T) (records []imageRecord) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "images.json"))
@@ -151,7 +162,7 @@ func TestChatsWithImagesAreThoseOfTransformers(t *testing.T) {
 	for i, r := range imageRecords(t) {
 		out, images, order := seeing(t, r)
 		chat := chatOf(t, r, order)
-		tokens, got, err := RenderImages(out, chat, nil, true)
+		tokens, got, err := renderImages(out, chat, nil, true)
 		if err != nil {
 			t.Errorf("%d, %s: %v", i, r.Family, err)
 			continue
@@ -183,7 +194,7 @@ func TestPlaceholdersInMessagesAreText(t *testing.T) {
 		out, _, order := seeing(t, r)
 		words := "a" + strings.Join(out.images.Special, "") + "b" + out.images.Placeholder
 		chat := []trinity.Message{{Role: "user", Content: words, Parts: []trinity.Part{{Text: words}, {Image: order[0]}}}}
-		tokens, images, err := RenderImages(out, chat, nil, true)
+		tokens, images, err := renderImages(out, chat, nil, true)
 		if err != nil || len(images) != 1 {
 			t.Fatalf("%s: %v, %v", r.Family, images, err)
 		}
@@ -202,7 +213,7 @@ func TestTemplatesSeeTheTypeOfAnImage(t *testing.T) {
 	r.Template = `{% for m in messages %}{% for p in m.content %}{{ p.text }}{% for key in p %}({{ key }}){% endfor %}` +
 		`{% endfor %}{% endfor %}<|image_pad|>`
 	out, _, order := seeing(t, r)
-	tokens, _, err := RenderImages(out, []trinity.Message{{Role: "user", Parts: []trinity.Part{{Image: order[0]}}}}, nil, true)
+	tokens, _, err := renderImages(out, []trinity.Message{{Role: "user", Parts: []trinity.Part{{Image: order[0]}}}}, nil, true)
 	if got := out.Decode(tokens); err != nil || got != "(type)" {
 		t.Errorf("the template writes %q, %v, want (type)", got, err)
 	}
@@ -219,19 +230,17 @@ func TestChatsWithWrongImagesAreErrors(t *testing.T) {
 		}
 	}
 	missing := "sha256:" + strings.Repeat("0", 64)
-	_, _, err := RenderImages(out, []trinity.Message{{Role: "user", Parts: []trinity.Part{{Image: missing}}}}, nil, true)
+	_, _, err := renderImages(out, []trinity.Message{{Role: "user", Parts: []trinity.Part{{Image: missing}}}}, nil, true)
 	wrong(err, missing+": it is missing")
 	replaced := trinity.Message{Role: "user", Content: "new", Parts: []trinity.Part{{Text: "old"}, {Image: order[0]}}}
-	_, _, err = RenderImages(out, []trinity.Message{replaced}, nil, true)
+	_, _, err = renderImages(out, []trinity.Message{replaced}, nil, true)
 	wrong(err, "messages[0]: the text of a message of the user with images was replaced")
-	_, err = out.Render(shown, nil, true)
-	wrong(err, "messages[0] has an image")
 	_, _, err = out.RenderTraining(append(shown, trinity.Message{Role: "assistant", Content: "a"}), nil, []bool{false, true})
 	wrong(err, "messages[0] has an image")
 
 	blind := newRenderer(t, loadTokenizer(t), r.Template, nil)
-	_, _, err = RenderImages(blind, shown, nil, true)
-	wrong(err, "sees no images")
+	_, _, err = renderImages(blind, shown, nil, true)
+	wrong(err, "messages[0] has an image: the model reads no images")
 	for template, want := range map[string]string{
 		"{% for m in messages %}{{ m.content }}{% endfor %}": "shows no images of the user",
 		"{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor %}" +
@@ -240,7 +249,7 @@ func TestChatsWithWrongImagesAreErrors(t *testing.T) {
 		if blind, err = New(out.tok, Options{Template: template, Images: out.images}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = RenderImages(blind, shown, nil, true)
+		_, _, err = renderImages(blind, shown, nil, true)
 		wrong(err, want)
 	}
 }

@@ -156,11 +156,15 @@ func stopTokens(tok *tokenizer.Tokenizer, more []int32) []int32 {
 // the assistant's reply. tools is a JSON array of tool schemas, or nil. The error of a template's
 // raise_exception contains the template's message.
 func (r *Renderer) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
-	text, err := r.text(messages, tools, generate)
+	s, err := r.see(messages, tools)
 	if err != nil {
 		return nil, err
 	}
-	return r.tok.Encode(text, false), nil
+	text, err := r.text(s.messages, s.tools, generate)
+	if err != nil {
+		return nil, err
+	}
+	return s.encode(text, digestsOf(messages))
 }
 
 // text returns the text that the template writes for a chat.
@@ -200,7 +204,8 @@ func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*
 		return nil, fmt.Errorf("renderer: a chat needs at least one message")
 	}
 	if i := slices.IndexFunc(messages, func(m trinity.Message) bool { return m.Parts != nil }); i >= 0 {
-		return nil, fmt.Errorf("renderer: messages[%d] has an image, and images are rendered for a prompt alone", i)
+		return nil, fmt.Errorf("renderer: messages[%d] has an image: images are rendered for the policy's prompts, not for a chat that "+
+			"training learns", i)
 	}
 	c := &chat{r: r, given: messages}
 	for i, m := range messages {

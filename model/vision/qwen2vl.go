@@ -34,7 +34,8 @@ func openQwen2VL(s *settings) (*Processor, error) {
 	}
 	return &Processor{
 		Placeholder: "<|image_pad|>", token: "<|image_pad|>", filter: filters[3], patch: patch,
-		Special: []string{"<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"},
+		Special:  []string{"<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"},
+		Features: []string{"<|video_pad|>"},
 		fit: func(width, height int) (int, int, error) {
 			return fitArea(width, height, patch*merge, float64(least), float64(most))
 		},

@@ -67,6 +67,7 @@ func Open(dir string) (*Processor, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.Features = append(p.Features, p.token)
 	if s.Resample != nil {
 		var ok bool
 		if p.filter, ok = filters[*s.Resample]; !ok {

@@ -22,6 +22,8 @@ type Processor struct {
 	Placeholder string
 	// Special are the texts of the tokens that only images have. In a message they stay text.
 	Special []string
+	// Features are the texts of the tokens whose place the features of images or videos take.
+	Features []string
 
 	filter filter
 	fit    func(width, height int) (w, h int, err error) // the size that the model's own processor gives

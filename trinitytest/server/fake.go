@@ -65,6 +65,7 @@ type Options struct {
 	CPU      bool // no GPU
 	Mixed    bool // --enable-mixed-moe-lora-format
 	Fetches  bool // --weight-transfer-config '{"backend": "trinity_files"}'
+	Images   Images
 }
 
 // Fake is an inference server that answers with a sampler of this process, and may lie.
@@ -81,6 +82,7 @@ type Fake struct {
 
 	joined  joined
 	sampler trinity.Sampler
+	images  Images
 	vocab   int
 
 	mu      sync.Mutex

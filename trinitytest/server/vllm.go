@@ -14,7 +14,7 @@ import (
 // VLLM starts a fake of vLLM 0.33 that answers with a sampler.
 func VLLM(t Host, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
-	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
+	f := &Fake{sampler: s, vocab: o.Vocab, images: o.Images, weights: "default"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		models := []any{map[string]any{"id": "tiny", "max_model_len": o.MaxLen}}
@@ -56,8 +56,9 @@ func VLLM(t Host, s trinity.Sampler, o Options) *Fake {
 // vllmConfig is what a server in development mode tells of its start.
 func (o *Options) vllmConfig(ranks int) map[string]any {
 	config := map[string]any{
-		"model_config": map[string]any{"dtype": "torch.float32"}, "parallel_config": map[string]any{"tensor_parallel_size": ranks},
-		"device_config": map[string]any{"device": "cuda"}, "lora_config": nil, "weight_transfer_config": nil}
+		"model_config":    map[string]any{"dtype": "torch.float32", "model": o.Model},
+		"parallel_config": map[string]any{"tensor_parallel_size": ranks},
+		"device_config":   map[string]any{"device": "cuda"}, "lora_config": nil, "weight_transfer_config": nil}
 	if o.CPU {
 		config["device_config"] = map[string]any{"device": "cpu"}
 	}
@@ -222,13 +223,19 @@ func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Model          string
 		TokenIDs       []int32   `json:"token_ids"`
+		Parts          []part    `json:"content_parts"`
 		SamplingParams vllmAsked `json:"sampling_params"`
 	}
 	if !read(w, r, &q) || !f.serves(w, q.Model) {
 		return
 	}
 	q.SamplingParams.Model = q.Model
-	s, err := f.complete(r.Context(), q.TokenIDs, q.SamplingParams.params())
+	prompt, places, status, err := f.expand(q.TokenIDs, q.Parts)
+	if err != nil {
+		refuse(w, status, err.Error())
+		return
+	}
+	s, err := f.complete(r.Context(), prompt, q.SamplingParams.params())
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
@@ -248,13 +255,23 @@ func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
 		}
 		content = append(content, l)
 	}
-	f.send(w, map[string]any{
+	reply := map[string]any{
 		"prompt_token_ids": s.prompt, "usage": map[string]any{"prompt_tokens": len(s.prompt)},
 		"choices": []any{map[string]any{
 			"token_ids": s.ids, "finish_reason": s.FinishReason, "logprobs": map[string]any{"content": content},
 			"weight_versions": []any{map[string]any{"version": s.weights, "start": 0, "end": len(s.ids)}},
 		}},
-	})
+	}
+	if q.Parts != nil && !f.tells(NoPlaces) {
+		reply["mm_placeholders"] = map[string]any{"image": places}
+	}
+	if q.SamplingParams.PromptLogprobs != nil {
+		if reply["prompt_logprobs"], err = f.vllmPromptLogprobs(r.Context(), prompt); err != nil {
+			refuse(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+	}
+	f.send(w, reply)
 }
 
 // vllmControl adds the endpoints of a server in development mode.

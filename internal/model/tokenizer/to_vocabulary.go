@@ -15,7 +15,8 @@ import (
 func (t *Tokenizer) Vocabulary(rows int) (*Vocabulary, error) {
 	v, err := t.vocabulary(rows)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: a GGUF file cannot hold this tokenizer: %w", err)
+		return nil, fmt.Errorf("tokenizer: a GGUF file of this program cannot hold this tokenizer: %w: write the model as a directory, which "+
+			"llama.cpp's own converter reads", err)
 	}
 	return v, nil
 }

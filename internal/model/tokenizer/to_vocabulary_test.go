@@ -72,6 +72,7 @@ func TestTokenizersThatNoGGUFFileCanHold(t *testing.T) {
 		"mistral":   "it adds the tokens [1] before a text",
 		"gemma":     "it adds the tokens [1] before a text",
 		"falcon":    "none of the known kinds (default, gpt-2, llama-bpe, qwen2, smollm)",
+		"o200k":     "none of the known kinds",
 		"metaspace": "neither byte-level nor SentencePiece's",
 		"llama2":    "it adds the tokens [1] before a text",
 	} {
@@ -84,6 +85,12 @@ func TestTokenizersThatNoGGUFFileCanHold(t *testing.T) {
 	tok.names.BOS, tok.names.EOS = "<s>", "</s>"
 	if _, err := tok.Vocabulary(tok.VocabSize()); err == nil || !strings.Contains(err.Error(), "normalizer or pre_tokenizer") {
 		t.Errorf("Metaspace: error %v", err)
+	}
+	tok = family(t, "gemma")
+	tok.names.BOS = "<s>"
+	const neither = "its normalizer or pre_tokenizer is neither byte-level nor SentencePiece's: write the model as a directory"
+	if _, err := tok.Vocabulary(tok.VocabSize()); err == nil || !strings.Contains(err.Error(), neither) {
+		t.Errorf("Gemma: error %v", err)
 	}
 	tok = family(t, "llama2") // has one merge for each token; SentencePiece has one for each pair that makes it
 	tok.names.BOS = "<s>"

@@ -74,8 +74,14 @@ func pluginsOf(t *trinity.Task) (p taskPlugins, err error) {
 		}
 		return p, err
 	}
-	p.reward, err = registry.Rewards.Build(name, t.RewardArgs)
-	return p, err
+	if p.reward, err = registry.Rewards.Build(name, t.RewardArgs); err != nil {
+		return p, err
+	}
+	if _, compares := p.reward.(trinity.GroupReward); compares && needs.RewardAtOnce {
+		return p, fmt.Errorf("workflow %s reads the reward of each reply before the group has ended, and reward function %s compares "+
+			"the replies after that: set default_reward_fn_type to a function that scores each reply alone", t.Workflow, name)
+	}
+	return p, nil
 }
 
 // checkSteps returns an error if the algorithm would compare the steps of one rollout with one another

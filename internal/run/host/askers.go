@@ -51,7 +51,7 @@ func (h *Host) openAsked(ctx context.Context) error {
 			}
 			h.askers[a.Name] = asker{
 				beyond: &openai.Asker{
-					Client: client, Name: a.Name, Sampling: sampling,
+					Client: client, Name: a.Name, KeyEnv: a.ExternalModelConfig.APIKeyEnv, Sampling: sampling,
 					MaxRequests: a.ExternalModelConfig.MaxRequests, MaxTokens: a.ExternalModelConfig.MaxTokens,
 				},
 				as:   []any{client.BaseURL, sampling},

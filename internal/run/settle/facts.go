@@ -170,9 +170,18 @@ func addFactsOfConfig(s *Stage, f *config.Facts) error {
 	return err
 }
 
+// ModelNotes returns what the files of a model say and a run leaves out, in lines for people.
+func ModelNotes(path string) []string {
+	m, err := model.ReadConfig(path)
+	if err != nil {
+		return nil // what needs the model says so
+	}
+	return m.Notes()
+}
+
 // modelFacts counts the parameters of the model, and those that the run trains.
 func modelFacts(m *model.Config, loras []config.Lora) (config.ModelFacts, error) {
-	f := config.ModelFacts{Known: true, Parameters: m.Parameters(), Trained: m.Parameters()}
+	f := config.ModelFacts{Known: true, Parameters: m.Parameters(), Trained: m.Parameters(), Notes: m.Notes()}
 	if m.Mixture != nil {
 		f.Active = m.ActiveParameters()
 	}

@@ -107,6 +107,11 @@ func (s *Stage) forecast(train, sample bool, available int64) (*place.Forecast, 
 		return nil, s.At(place.ModelLenKey, fmt.Sprintf("is %d, but model %s has positions for %d tokens", n, path, m.MaxPositions),
 			"lower it, or max_prompt_tokens and max_response_tokens")
 	}
+	if m.PartOf != "" && s.ServersFollow() && !s.Explorer.RolloutModel.EnableMultimodal {
+		return nil, s.At("model.model_path", fmt.Sprintf("%s is a %s of text and images, of which this run trains the text part (%s), and "+
+			"servers that have the whole do not load versions of a part", path, m.PartOf, m.Architecture),
+			"write the text part alone with `trinity convert "+path+" --output DIR`, and name DIR")
+	}
 	if err := checkAdapters(m, s.Model.LoraConfigs); err != nil {
 		return nil, err
 	}

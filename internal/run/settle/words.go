@@ -17,7 +17,7 @@ func checkWords(s *config.Settled, objective *algorithm.Algorithm, tasksets []fe
 	}
 	if s.Explores && objective != nil && objective.Needs().Behaviour {
 		return s.At("algorithm.algorithm_type", fmt.Sprintf("algorithm %s reads log-probabilities of the policy that sampled, and %s, "+
-			"behind an API, gives none", objective.Def.Type, name), "use one that reads none: sft, raft, dpo or cpt")
+			"behind an API, gives none", objective.Def.Type, name), "use one that explores and reads none, such as raft")
 	}
 	for i := range tasksets {
 		t := &tasksets[i]

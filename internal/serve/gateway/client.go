@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -239,6 +240,12 @@ func (d digest) and(m trinity.Message) digest {
 	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
 		if key != "content" { // its text counts, however it is given
 			parts = append(parts, key, string(compact(m.Extra[key])))
+		}
+	}
+	before := 0 // bytes of text
+	for _, p := range m.Parts {
+		if before += len(p.Text); p.Image != "" {
+			parts = append(parts, p.Image, strconv.Itoa(before))
 		}
 	}
 	var calls []call

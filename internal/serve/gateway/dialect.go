@@ -17,8 +17,8 @@ import (
 
 // What the dialects Messages and Responses share.
 
-// maxMessages bounds the bytes of a request.
-const maxMessages = 8 << 20
+// maxMessages bounds the bytes of a request, which may have images.
+const maxMessages = 64 << 20
 
 // fieldsOf returns the names of the fields of a request's type in JSON.
 func fieldsOf(request reflect.Type) (names []string) {

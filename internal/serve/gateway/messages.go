@@ -119,7 +119,7 @@ func (d *dialects) readMessages(w http.ResponseWriter, r *http.Request) (*messag
 	for _, key := range q.withoutEffect() {
 		d.api.Ignore(key)
 	}
-	chat, err := chatOf(&q.Request)
+	chat, err := d.chatOf(&q.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ const (
 )
 
 // chatOf returns the chat of a request. A result of a tool is a message of its own.
-func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
+func (d *dialects) chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
 	for i, m := range append([]anthropic.Message{{Role: "system", Content: q.System}}, q.Messages...) {
 		if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
 			return nil, openai.Bad("messages", "messages[%d].role is %q: want user, assistant or system", i-1, m.Role)
@@ -278,7 +278,11 @@ func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
 		for _, b := range m.Content {
 			switch b.Type {
 			case "text":
-				own.Content += b.Text
+				say(&own, b.Text)
+			case "image":
+				if err := d.showBlock(&own, &b); err != nil {
+					return nil, err
+				}
 			case "tool_use":
 				call := trinity.ToolCall{ID: b.ID, Name: b.Name, Arguments: orEmpty(b.Input)}
 				if err := openai.CheckCall("messages", call); err != nil {
@@ -287,42 +291,46 @@ func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
 				calls = append(calls, call)
 			case "tool_result":
 				result := trinity.Message{Role: "tool", ToolCallID: b.ToolUseID}
-				if result.Content, err = resultOf(q, b.Content); err != nil {
+				if err := d.addResult(&result, q, b.Content); err != nil {
 					return nil, err
 				}
 				chat = append(chat, result)
 			case "thinking", "redacted_thinking": // the policy's own, which its template writes
 			default:
-				return nil, openai.Bad("messages", "a block of type %q: want text, tool_use or tool_result", b.Type)
+				return nil, openai.Bad("messages", "a block of type %q: want text, image, tool_use or tool_result", b.Type)
 			}
 		}
 		own.ToolCalls = callsOf(calls)
-		if own.Content != "" || len(calls) > 0 || m.Role != "system" && len(chat) == results {
+		if own.Content != "" || own.Parts != nil || len(calls) > 0 || m.Role != "system" && len(chat) == results {
 			chat = append(chat, own)
 		}
 	}
 	return chat, nil
 }
 
-// resultOf returns the text of a tool's result. A reference to a deferred tool shows the tool there, as
+// addResult adds a tool's result to its message. A reference to a deferred tool shows the tool there, as
 // templates show tools, so that the chat before it stays as it is.
-func resultOf(q *anthropic.Request, parts anthropic.Content) (text string, err error) {
+func (d *dialects) addResult(m *trinity.Message, q *anthropic.Request, parts anthropic.Content) error {
 	for _, part := range parts {
 		switch part.Type {
 		case "text":
-			text += part.Text
+			say(m, part.Text)
+		case "image":
+			if err := d.showBlock(m, &part); err != nil {
+				return err
+			}
 		case "tool_reference":
 			i := slices.IndexFunc(q.Tools, func(t anthropic.Tool) bool { return t.Name == part.ToolName })
 			if i < 0 {
-				return "", openai.Bad("messages", "a tool_reference names the tool %q, which is not in tools", part.ToolName)
+				return openai.Bad("messages", "a tool_reference names the tool %q, which is not in tools", part.ToolName)
 			}
 			data, _ := json.Marshal(toolOf(q.Tools[i])) // texts, and what was read from JSON
-			text += string(data) + "\n"
+			say(m, string(data)+"\n")
 		default:
-			return "", openai.Bad("messages", "a tool_result has a block of type %q: want text or tool_reference", part.Type)
+			return openai.Bad("messages", "a tool_result has a block of type %q: want text, image or tool_reference", part.Type)
 		}
 	}
-	return text, nil
+	return nil
 }
 
 func orEmpty(object json.RawMessage) json.RawMessage {

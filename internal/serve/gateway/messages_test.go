@@ -68,7 +68,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 		`{"thinking":{"type":"enabled","budget_tokens":9},` + chat + `}`:              `thinking: \"enabled\" needs a model`,
 		`{"mcp_servers":[{}],` + chat + `}`:                                           `mcp_servers: it is not supported`,
 		`{"tools":[{"type":"web_search_20250305","name":"w"}],` + chat + `}`:          `tools: a tool of type`,
-		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                 `a block of type \"image\"`,
+		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                 `an image whose source is of type`,
 		`{"messages":[{"role":"wizard","content":"hi"}]}`:                             `"messages[0].role is \"wizard\"`,
 		`{"stop_sequences":[""],` + chat + `}`:                                        `stop_sequences: a text of 0 bytes`,
 		`{"temperature":-1,` + chat + `}`:                                             `"temperature is -1`,

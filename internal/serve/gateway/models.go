@@ -120,6 +120,9 @@ func (a *auxiliaryModel) Chat(messages []trinity.Message, tools json.RawMessage,
 	if len(tools) > 0 {
 		return nil, a.cannot("tools", "calls no tools")
 	}
+	if slices.ContainsFunc(messages, func(m trinity.Message) bool { return m.Parts != nil }) {
+		return nil, a.cannot("messages", "reads no images")
+	}
 	sample := func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
 		if _, err := a.reserve(p.N); err != nil {
 			return nil, err

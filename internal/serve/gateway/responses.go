@@ -117,7 +117,7 @@ func (d *dialects) readResponses(w http.ResponseWriter, r *http.Request) (*respo
 	case q.Reasoning.Effort != "" && q.Reasoning.Effort != "none":
 		return nil, openai.Bad("reasoning.effort", "%q is not supported: the chat template decides whether the model thinks", q.Reasoning.Effort)
 	}
-	if err := cmp.Or(q.readInclude(), q.readInput()); err != nil {
+	if err := cmp.Or(q.readInclude(), q.readInput(d.api.Renderer)); err != nil {
 		return nil, err
 	}
 	model, err := d.api.Model(r, data, q.Model)
@@ -191,15 +191,15 @@ func (q *responses) logprobsOf(c *trinity.Completion, from int) []wire.TokenLogp
 
 // readInput appends the messages of the input to the chat. A message of the assistant and the calls
 // behind it are one.
-func (q *responses) readInput() error {
+func (q *responses) readInput(r trinity.Renderer) error {
 	if len(q.Input) == 0 {
 		return openai.Bad("input", "there is no input")
 	}
 	var calls []trinity.ToolCall // of the newest message
 	q.read = append(q.read, identified(q.Input)...)
 	for i, item := range q.Input {
-		text, err := textOf(item)
-		if err != nil {
+		said := trinity.Message{} // what the item says and shows
+		if err := addContent(&said, r, item); err != nil {
 			return err
 		}
 		switch item.Type {
@@ -212,7 +212,8 @@ func (q *responses) readInput() error {
 			if role != "system" && role != "user" && role != "assistant" {
 				return openai.Bad("input", "input[%d].role is %q: want system, developer, user or assistant", i, item.Role)
 			}
-			q.chat = append(q.chat, trinity.Message{Role: role, Content: text})
+			said.Role = role
+			q.chat = append(q.chat, said)
 		case "function_call":
 			call := trinity.ToolCall{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(*cmp.Or(item.Arguments, new("")))}
 			if err := openai.CheckCall("input", call); err != nil {
@@ -225,7 +226,8 @@ func (q *responses) readInput() error {
 			q.chat[len(q.chat)-1].ToolCalls = callsOf(calls)
 		case "function_call_output":
 			calls = nil
-			q.chat = append(q.chat, trinity.Message{Role: "tool", Content: text, ToolCallID: item.CallID})
+			said.Role, said.ToolCallID = "tool", item.CallID
+			q.chat = append(q.chat, said)
 		case "reasoning": // the policy's own, which its template writes
 		default:
 			return openai.Bad("input", "an item of type %q: want message, function_call or function_call_output", item.Type)
@@ -234,18 +236,24 @@ func (q *responses) readInput() error {
 	return nil
 }
 
-// textOf returns the text of a message or of a tool's output.
-func textOf(item wire.Item) (text string, err error) {
+// addContent adds what a message or a tool's output says and shows.
+func addContent(m *trinity.Message, r trinity.Renderer, item wire.Item) error {
 	for _, part := range append(slices.Clip(item.Content), item.Output...) {
 		switch part.Type {
 		case "input_text", "output_text", "text":
-			text += part.Text
+			say(m, part.Text)
+		case "input_image":
+			digest, err := openai.TakeImageURL(r, part.ImageURL)
+			if err != nil {
+				return openai.Bad("input", "%v", err)
+			}
+			show(m, digest)
 		case "reasoning_text", "summary_text": // of an item that the gateway skips
 		default:
-			return "", openai.Bad("input", "content of type %q: want input_text or output_text", part.Type)
+			return openai.Bad("input", "content of type %q: want input_text, input_image or output_text", part.Type)
 		}
 	}
-	return text, nil
+	return nil
 }
 
 // readForm reads which form the text of the reply has.

@@ -35,8 +35,8 @@ func askReward(w http.ResponseWriter, r *http.Request) {
 		case in.Response == nil:
 			return nil, openai.Bad("response", "there is none: it is the reply to score")
 		case in.Messages != nil:
-			if err := json.Unmarshal(in.Messages, &reply.Messages); err != nil {
-				return nil, openai.Bad("messages", "%v", err)
+			if err := s.readMessages(in.Messages, &reply.Messages); err != nil {
+				return nil, err
 			}
 		}
 		reply.Response = *in.Response

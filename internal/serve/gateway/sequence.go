@@ -22,11 +22,19 @@ type sequence struct {
 
 // showSequence returns the sequence of a chat up to the policy's last reply in it.
 func (s *session) showSequence(data []byte) (any, error) {
-	var in struct {
-		Messages []trinity.Message `json:"messages"`
-		Tools    json.RawMessage   `json:"tools"`
+	var given struct {
+		Messages json.RawMessage `json:"messages"`
+		Tools    json.RawMessage `json:"tools"`
 	}
-	if err := decode(data, &in); err != nil {
+	if err := decode(data, &given); err != nil {
+		return nil, err
+	}
+	var in struct {
+		Messages []trinity.Message
+		Tools    json.RawMessage
+	}
+	in.Tools = given.Tools
+	if err := s.readMessages(given.Messages, &in.Messages); err != nil {
 		return nil, err
 	}
 	tools, err := openai.ReadChat(in.Messages, in.Tools)
@@ -57,6 +65,18 @@ func (s *session) showSequence(data []byte) (any, error) {
 		out.Turns = append(out.Turns, m.number)
 	}
 	return out, nil
+}
+
+// readMessages reads a chat, and keeps its images.
+func (s *session) readMessages(given json.RawMessage, into *[]trinity.Message) error {
+	shown, err := openai.TakeImages(s.model.Renderer, given)
+	if err != nil || shown == nil {
+		return err
+	}
+	if err := json.Unmarshal(shown, into); err != nil {
+		return openai.Bad("messages", "%v", err)
+	}
+	return nil
 }
 
 // difference says where a chat differs from the recorded ones, of which the one that ends with n has its

@@ -37,7 +37,7 @@ func stems(replies []*trinity.Experience) (before map[*trinity.Experience]*trini
 			return len(p.Tokens) > len(e.Tokens) || !slices.Equal(p.Tokens, e.Tokens[:len(p.Tokens)])
 		})
 		for _, p := range slices.Backward(prefixes) {
-			if len(p.Tokens) <= e.PromptLen && p.Temperature == e.Temperature { // an experience has one temperature
+			if len(p.Tokens) <= e.PromptLen && p.Temperature == e.Temperature && seesFirst(e, p.Images) { // an experience has one temperature
 				before[e], continued[p] = p, true
 				break
 			}
@@ -45,6 +45,11 @@ func stems(replies []*trinity.Experience) (before map[*trinity.Experience]*trini
 		prefixes = append(prefixes, e)
 	}
 	return before, continued
+}
+
+// seesFirst reports whether the first images of an experience are these. Images of one size have the same tokens.
+func seesFirst(e *trinity.Experience, images []trinity.Image) bool {
+	return len(e.Images) >= len(images) && slices.Equal(e.Images[:len(images)], images)
 }
 
 // join returns the sequence of replies, each of which continues the one before. wanted are the tokens of its response that

@@ -127,10 +127,14 @@ func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage, begun b
 	if err != nil {
 		return nil, Bad("messages", "%v", err)
 	}
-	call, err := m.Text(prompt)
+	whole, err := trinity.PromptOf(m.Renderer, prompt, messages)
+	if err != nil {
+		return nil, Bad("messages", "%v", err)
+	}
+	call := m.call(whole)
 	call.Reads = reads
 	if len(tools) == 0 {
-		return call, err // the client gets the text as it is
+		return call, nil // the client gets the text as it is
 	}
 	sample := call.Sample
 	call.Sample = func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
@@ -140,7 +144,7 @@ func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage, begun b
 		}
 		return replies, err
 	}
-	return call, err
+	return call, nil
 }
 
 // read reads the message of a reply. A call that cannot be read stays text.
@@ -158,15 +162,20 @@ func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 
 // Text implements [Model].
 func (m *Served) Text(prompt []int32) (*Call, error) {
-	if prompt == nil { // a chat without a text; nil would mean a model that is asked in words
-		prompt = []int32{}
+	return m.call(trinity.Prompt{Tokens: prompt}), nil
+}
+
+// call returns the call that continues a prompt.
+func (m *Served) call(prompt trinity.Prompt) *Call {
+	if prompt.Tokens == nil { // a chat without a text; nil would mean a model that is asked in words
+		prompt.Tokens = []int32{}
 	}
-	return &Call{Prompt: prompt, Reads: m.Renderer, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
-		out, err := m.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, p)
+	return &Call{Prompt: prompt.Tokens, Reads: m.Renderer, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
+		out, err := m.Sampler.Sample(ctx, prompt, p)
 		replies := make([]Reply, len(out))
 		for i := range out {
 			replies[i].Completion = out[i]
 		}
 		return replies, err
-	}}, nil
+	}}
 }

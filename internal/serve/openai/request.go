@@ -55,7 +55,11 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := s.checkKeys(data); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, &q.Request); err != nil && errors.As(err, new(*json.UnmarshalTypeError)) {
+	shown, err := s.takeImages(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(shown, &q.Request); err != nil && errors.As(err, new(*json.UnmarshalTypeError)) {
 		return nil, NotJSON(err)
 	} else if err != nil { // checkKeys has read the JSON, and messages alone check more
 		return nil, Bad("messages", "%v", err)

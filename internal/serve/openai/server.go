@@ -18,7 +18,7 @@ import (
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
-const maxBody = 8 << 20 // bytes of a request
+const maxBody = 64 << 20 // bytes of a request, which may have images
 
 // Server serves a model over the OpenAI API.
 type Server struct {

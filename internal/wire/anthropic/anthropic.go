@@ -67,11 +67,20 @@ type Block struct {
 	Input     json.RawMessage `json:"input,omitzero"`       // of a tool_use: a JSON object
 	Name      string          `json:"name,omitzero"`        // of a tool_use
 	Signature *string         `json:"signature,omitzero"`   // of a thinking; servers check it
+	Source    *Source         `json:"source,omitzero"`      // of an image
 	Text      string          `json:"text,omitzero"`        // of a text
 	Thinking  *string         `json:"thinking,omitzero"`    // of a thinking
 	ToolName  string          `json:"tool_name,omitzero"`   // of a tool_reference, a part of a tool_result
 	ToolUseID string          `json:"tool_use_id,omitzero"` // of a tool_result
 	Type      string          `json:"type"`
+}
+
+// Source is where an image is: in Data if Type is base64.
+type Source struct {
+	Data      string `json:"data,omitzero"`
+	MediaType string `json:"media_type,omitzero"`
+	Type      string `json:"type"`
+	URL       string `json:"url,omitzero"`
 }
 
 // Tool is a tool that the model may call.

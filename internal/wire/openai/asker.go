@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
@@ -16,17 +17,20 @@ type Asker struct {
 	Client   *Client
 	Name     string  // by which people know the model
 	Sampling Request // the model's name on its server, and how it samples
+	KeyEnv   string  // environment variable with the key, for errors
 
 	// MaxRequests and MaxTokens, of prompts and answers as the server counts them, end the run before a question beyond them; 0 is
 	// no limit. Questions in flight may exceed MaxTokens.
 	MaxRequests, MaxTokens int
 
 	lost        atomic.Int64 // questions in a row without a server at the address
+	barred      atomic.Int64 // questions in a row that the server did not let in
+	answered    atomic.Bool
 	asked, paid atomic.Int64 // requests and tokens so far
 }
 
 // maxLost is the number of questions in a row, each with its retries, that may find no server at
-// the address before the run ends.
+// the address before the run ends, or that the server may bar after it has answered others.
 const maxLost = 10
 
 // Ask implements [trinity.Asker]. After maxLost questions in a row without a server the error is a
@@ -68,6 +72,8 @@ func (a *Asker) Reply(ctx context.Context, q *Request) (m trinity.Message, finis
 		return m, "", a.failed(ctx, err)
 	}
 	a.lost.Store(0)
+	a.barred.Store(0)
+	a.answered.Store(true)
 	r, reason, err := readReply(reply)
 	a.paid.Add(int64(r.paid))
 	switch {
@@ -102,12 +108,39 @@ func (a *Asker) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil, errors.Is(err, retry.ErrLate):
 		return trinity.NoAnswer(a.Name, trinity.AskTimedOut, err)
+	case errors.As(err, &status) && a.bars(status.Code):
+		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s: %w", a.Name, a.barrier(status), err)}
 	case errors.As(err, &status) && !mayPass(status.Code):
 		return trinity.NoAnswer(a.Name, trinity.AskRefused, err)
 	case a.lost.Add(1) >= maxLost:
 		return &trinity.EngineError{Err: fmt.Errorf("model %s was unreachable for %d questions in a row: %w", a.Name, maxLost, err)}
 	}
 	return trinity.NoAnswer(a.Name, trinity.AskUnreachable, err)
+}
+
+// bars reports whether a status says that no question will be answered. A filter of some servers answers single questions with
+// 403, so what has answered before may bar some.
+func (a *Asker) bars(code int) bool {
+	switch code {
+	case http.StatusUnauthorized:
+		return true
+	case http.StatusForbidden, http.StatusNotFound:
+		return a.barred.Add(1) >= maxLost || !a.answered.Load()
+	}
+	return false
+}
+
+// barrier says what bars the questions, and where the configuration has it.
+func (a *Asker) barrier(status *retry.StatusError) string {
+	switch {
+	case status.Code == http.StatusNotFound:
+		return fmt.Sprintf("%s knows no such model or path (model_name, base_url)", status.Host)
+	case a.Client.Key == NoKey && a.KeyEnv != "":
+		return fmt.Sprintf("%s wants a key, and the environment variable %s (api_key_env) is not set", status.Host, a.KeyEnv)
+	case a.KeyEnv != "":
+		return fmt.Sprintf("%s refuses the key in the environment variable %s (api_key_env)", status.Host, a.KeyEnv)
+	}
+	return status.Host + " refuses the key"
 }
 
 // replied is what a server answered.

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -72,7 +73,7 @@ func TestAskerSaysWhyThereIsNoAnswer(t *testing.T) {
 		"no content":  {judge(t, says(200, `{"choices": [{"message": {"content": null}}]}`)), trinity.AskUnreadable},
 		"refusal":     {judge(t, says(200, `{"choices": [{"message": {"content": null, "refusal": "no"}}]}`)), trinity.AskRefused},
 		"filter":      {judge(t, says(200, `{"choices": [{"message": {}, "finish_reason": "content_filter"}]}`)), trinity.AskRefused},
-		"no key":      {judge(t, says(401, `{"error": {"message": "wrong key"}}`)), trinity.AskRefused},
+		"too long":    {judge(t, says(400, `{"error": {"message": "too long"}}`)), trinity.AskRefused},
 		"overloaded":  {judge(t, says(503, "")), trinity.AskUnreachable},
 		"no server":   {gone, trinity.AskUnreachable},
 		"slow server": {late, trinity.AskTimedOut},
@@ -107,6 +108,47 @@ func TestAServerThatStaysAwayEndsTheRun(t *testing.T) {
 	_, err := a.Ask(t.Context(), nil, trinity.AskOptions{})
 	if !errors.As(err, &engine) || !strings.Contains(err.Error(), "10 questions in a row") {
 		t.Errorf("error %v, want one that ends the run", err)
+	}
+}
+
+// A server that lets nobody in ends the run at once. One that has answered before may refuse single questions with 403 and 404.
+func TestAServerThatBarsTheModelEndsTheRun(t *testing.T) {
+	for _, c := range []struct {
+		code     int
+		key      string
+		answered bool
+		asked    int // until the run ends
+		want     string
+	}{
+		{401, "secret", false, 1, "refuses the key in the environment variable JUDGE_KEY (api_key_env): POST"},
+		{401, "secret", true, 1, "refuses the key in the environment variable JUDGE_KEY"},
+		{401, openai.NoKey, false, 1, "wants a key, and the environment variable JUDGE_KEY (api_key_env) is not set: POST"},
+		{403, "secret", false, 1, "refuses the key in the environment variable JUDGE_KEY (api_key_env): POST"},
+		{404, "secret", false, 1, "knows no such model or path (model_name, base_url): POST"},
+		{403, "secret", true, 10, "refuses the key in the environment variable JUDGE_KEY (api_key_env): POST"},
+	} {
+		code := 200
+		a := judge(t, func(w http.ResponseWriter, r *http.Request) {
+			says(code, map[bool]string{true: yes, false: `{"error": {"message": "none"}}`}[code == 200])(w, r)
+		})
+		a.KeyEnv, a.Client.Key = "JUDGE_KEY", c.key
+		if c.answered {
+			if _, err := a.Ask(t.Context(), nil, trinity.AskOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		code = c.code
+		var engine *trinity.EngineError
+		asked := 0
+		var err error
+		for asked < 20 && !errors.As(err, &engine) {
+			asked++
+			_, err = a.Ask(t.Context(), nil, trinity.AskOptions{})
+		}
+		if asked != c.asked || !strings.Contains(err.Error(), "model judge: 127.0.0.1:") || !strings.Contains(err.Error(), c.want) ||
+			!strings.HasSuffix(err.Error(), fmt.Sprintf("%d %s: none", c.code, http.StatusText(c.code))) {
+			t.Errorf("%+v: after %d questions %v", c, asked, err)
+		}
 	}
 }
 

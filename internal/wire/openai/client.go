@@ -51,15 +51,14 @@ func (c *Client) Address(endpoint string) (string, error) {
 	if strings.Contains(endpoint, "://") {
 		return endpoint, nil
 	}
-	base := c.BaseURL
-	if base == "" {
-		base = os.Getenv("OPENAI_BASE_URL")
-	}
-	if u, err := url.Parse(base); err != nil || u.Host == "" {
+	base := c.base()
+	if _, err := Root(base); err != nil {
 		return "", fmt.Errorf("no model server at %q: want an address such as http://127.0.0.1:8000/v1", base)
 	}
 	return strings.TrimRight(base, "/") + "/" + strings.TrimLeft(endpoint, "/"), nil
 }
+
+func (c *Client) base() string { return cmp.Or(c.BaseURL, os.Getenv("OPENAI_BASE_URL")) }
 
 // Post sends a JSON body to a URL and returns the server's reply. It retries a request that got no
 // connection, no reply in time, or a status that may pass.

@@ -85,9 +85,10 @@ func (p *Parts) UnmarshalJSON(data []byte) error {
 // Part is a part of an item's content.
 type Part struct {
 	Annotations []json.RawMessage `json:"annotations,omitzero"` // of an output_text
+	ImageURL    string            `json:"image_url,omitzero"`   // of an input_image
 	Logprobs    []TokenLogprob    `json:"logprobs,omitzero"`    // of an output_text: those of the tokens of the reply
 	Text        string            `json:"text"`
-	Type        string            `json:"type"` // input_text, output_text, reasoning_text
+	Type        string            `json:"type"` // input_text, input_image, output_text, reasoning_text
 }
 
 // ResponsesTool is a tool that the model may call.

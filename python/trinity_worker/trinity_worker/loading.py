@@ -14,13 +14,16 @@ from unittest import mock
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor, Replicate
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
 TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 BLOCK = 16 << 20  # bytes that a rank reads at once
 
 ADAPTER, PEFT = "default", "base_model.model."  # PEFT's name of the only adapter, and what its files put before others
+
+# How names of the text part begin in files of a model of text and images, in place of the model's own prefix.
+COMPOSITE = ("model.language_model.", "language_model.model.")
 
 Region = list[tuple[int, int]]
 """A part of a tensor: from where to where in each dimension."""
@@ -38,6 +41,18 @@ def without_values() -> Iterator[None]:
 
     with mock.patch.object(nn.Module, "register_parameter", blank):
         yield
+
+
+def text_config(path: str) -> Any:
+    """Returns the configuration of a model, or of the text part of a model of text and images, which is trained alone."""
+    config = AutoConfig.from_pretrained(path)
+    text = config.get_text_config(decoder=True)
+    if text is not config:
+        with open(os.path.join(path, "config.json")) as f:
+            tied = json.load(f).get("tie_word_embeddings")
+        if tied is not None:
+            text.tie_word_embeddings = tied
+    return text
 
 
 def build(of: Any, config: Any, path: str, **kwargs: Any) -> Any:
@@ -163,5 +178,7 @@ def _read(
 
 
 def _find(files: dict[str, Stored], name: str, inner: PreTrainedModel) -> Stored | None:
-    """Returns a tensor, also one of a file that holds the model without its head."""
-    return files.get(name) or files.get(name.removeprefix(inner.base_model_prefix + "."))
+    """Returns a tensor, also one of a file that holds the model without its head, or as the text part of another."""
+    bare = name.removeprefix(inner.base_model_prefix + ".")
+    places = (name, bare, *(prefix + bare for prefix in COMPOSITE), "language_model." + name)
+    return next((files[place] for place in places if place in files), None)

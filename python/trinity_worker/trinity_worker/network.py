@@ -14,7 +14,6 @@ from torch.distributed.tensor import DTensor
 from torch.func import functional_call
 from torch.nn.functional import embedding
 from transformers import (
-    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -68,7 +67,7 @@ class Spec:
 def check_config(path: str, head: str) -> int:
     """Returns the size of the vocabulary. It refuses models that would not load, or that rows cannot hold."""
     try:
-        config = AutoConfig.from_pretrained(path)
+        config = loading.text_config(path)
     except Exception as e:  # transformers has errors of its own
         raise BadRequest(f"model {path}: {e}") from e
     rope = getattr(config, "rope_parameters", None) or {}
@@ -114,11 +113,12 @@ class Network(nn.Module):
         if base is not None:
             self.lm: Any = sharing(base.lm)
         elif spec.head:
-            config = AutoConfig.from_pretrained(spec.path, num_labels=1)
+            config = loading.text_config(spec.path)
+            config.num_labels = 1
             self.lm = loading.build(HEADS[spec.head], config, spec.path, **kwargs)
             self._set_score(arrays)
         else:
-            config = AutoConfig.from_pretrained(spec.path)
+            config = loading.text_config(spec.path)
             self.lm = loading.build(AutoModelForCausalLM, config, spec.path, **kwargs)
         if self.projection.bias is not None and not spec.head:
             raise BadRequest(f"model {spec.path} has a bias in its vocabulary head, which is not supported")

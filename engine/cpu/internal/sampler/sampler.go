@@ -214,6 +214,9 @@ func (s *Sampler) Adapters() []string { return s.adapters.names() }
 // Sample returns p.N completions of a prompt. It waits behind earlier requests while sequences or
 // pages are short. If ctx is cancelled, it returns an error that wraps the context's cause.
 func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if err := engine.CheckPrompt(&prompt, "the embedded engine"); err != nil {
+		return nil, err
+	}
 	r, err := s.newRequest(prompt.Tokens, p)
 	if err != nil {
 		return nil, err

@@ -326,6 +326,7 @@ export const docs = {
   "model.lora_configs.*.lora_rank c0eb6152": "更新的秩。",
   "model.lora_configs.*.lora_alpha 285b3a39": "更新乘以 lora_alpha/lora_rank；见 use_rslora。",
   "model.lora_configs.*.target_modules a97b9aad": "加适配器的层：all-linear，或名称：q_proj、lm_head（输出头）。",
+  "model.lora_configs.*.target_parameters 249a50f2": "获得适配器的专家：mlp.experts.gate_up_proj、mlp.experts.down_proj。",
   "model.lora_configs.*.exclude_modules 7992cd22": "target_modules 中不加适配器的层：k_proj 之类的名称。",
   "model.lora_configs.*.use_rslora 2a187c9d": "改为把更新乘以 lora_alpha/√lora_rank。Trinity-Go 自有的键，PEFT 的名称。",
   "model.lora_configs.*.base_model_name a4175b70": "保存的适配器为 PEFT 指明的基础模型；空表示 model_path（绝对路径或 hub 名称）。",

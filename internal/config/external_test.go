@@ -1,0 +1,35 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// A model behind an API answers in place of no engine that the file names, and at no address that is none.
+func TestRefusedExternalModels(t *testing.T) {
+	const enabled = "model.external_model={enable: true, model_name: m, base_url: \"BASE\"}"
+	at := func(base string) string { return strings.Replace(enabled, "BASE", base, 1) }
+	for _, c := range []struct {
+		overrides []string
+		want      string
+	}{
+		{[]string{at("ftp://h/v1")}, `model.external_model.base_url: "ftp://h/v1" is not the address of a server`},
+		{[]string{at("h/v1")}, `model.external_model.base_url: "h/v1" is not the address of a server`},
+		{[]string{at("http://h/v1"), "explorer.rollout_model.engine_type=vllm"},
+			"engine_type: is vllm, and the model behind an API, which is enabled (model.external_model), would answer"},
+		{[]string{"explorer.rollout_model.external_model_config={enable: true, model_name: m}", "explorer.rollout_model.engine_type=vllm"},
+			"explorer.rollout_model.engine_type: is vllm"},
+		{[]string{at("http://h/v1"), "explorer.rollout_model.engine_type=auto"}, ""},
+		{[]string{at("http://h/v1"), "explorer.rollout_model.engine_type=external"}, ""},
+	} {
+		_, err := parse(t, base, Options{Overrides: c.overrides})
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		refused := strings.Contains(text, "answer") || strings.Contains(text, "address")
+		if refused != (c.want != "") || !strings.Contains(text, c.want) {
+			t.Errorf("%v: %s, want %q", c.overrides, text, c.want)
+		}
+	}
+}
