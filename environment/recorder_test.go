@@ -1,9 +1,11 @@
 package environment
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -143,5 +145,48 @@ func TestReplayerRefusesFiles(t *testing.T) {
 		if _, err := registry.Environments.Build("recorder", args); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
+	}
+}
+
+// drawing is an environment that shows an image.
+type drawing struct {
+	inMemory
+	seen trinity.Observation
+}
+
+func (d *drawing) Reset(context.Context, uint64) (trinity.Observation, error) { return d.seen, nil }
+
+func (d *drawing) Step(context.Context, trinity.Action) (trinity.Outcome, error) {
+	return trinity.Outcome{Observation: d.seen, Done: true}, nil
+}
+
+// Recorded messages have the digests of their images, and a replay shows the same ones.
+func TestRecordedImages(t *testing.T) {
+	message := trinity.Message{Role: "user", Content: "What is it?", Parts: []trinity.Part{
+		{Text: "What "}, {Image: "sha256:" + strings.Repeat("0", 64)}, {Text: "is it?"},
+	}}
+	env := &recording{Environment: &drawing{seen: trinity.Observation{Messages: []trinity.Message{message}}}, folder: t.TempDir(),
+		task: &trinity.Task{ID: "t"}}
+	if _, err := env.Reset(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.Step(t.Context(), trinity.Action{Text: "a dot"}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(env.folder, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	again, err := (&replayer{Path: files[0]}).OpenEnvironment(t.Context(), &trinity.Task{ID: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := again.Reset(t.Context(), 2)
+	if err != nil || !reflect.DeepEqual(seen.Messages, []trinity.Message{message}) {
+		t.Errorf("%+v, %v, want %+v", seen.Messages, err, message)
+	}
+	out, err := again.Step(t.Context(), trinity.Action{Text: "a dot"})
+	if err != nil || !reflect.DeepEqual(out.Messages, []trinity.Message{message}) {
+		t.Errorf("%+v, %v, want %+v", out.Messages, err, message)
 	}
 }

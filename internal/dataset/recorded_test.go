@@ -37,7 +37,7 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 	}
 	for _, form := range experience.Forms {
 		path := filepath.Join(t.TempDir(), "run"+form)
-		w, err := archive.New(path)
+		w, err := archive.New(path, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 
 func TestRepeatedRowInABatchIsAnotherTask(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.jsonl")
-	w, err := archive.New(path)
+	w, err := archive.New(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ var byThemselves = map[string]string{
 	"monitor/tensorboard.go":                          "appends records for people, which are not part of the state",
 	"monitor/recordfile.go":                           "writes what metrics.jsonl has; what a kill leaves is written again",
 	"internal/pipeline/taskset/juicerpass.go":         "writes input for a service and removes it afterwards",
+	"internal/blobs/copy.go":                          "links whole files, whose digests their readers compare",
 	"internal/pipeline/taskset/spool.go":              "spools rows and removes them afterwards",
 	"weights/follower.go":                             "downloads weights; fetches them again unless they have the announced checksum",
 	"internal/sandbox/files.go":                       "writes into a folder that is removed when the program ends",

@@ -153,7 +153,7 @@ func TestCopiesAreKept(t *testing.T) {
 
 func open(t *testing.T, path string) *archive.Writer {
 	t.Helper()
-	w, err := archive.New(path)
+	w, err := archive.New(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func recording(t *testing.T, path string) {
 		}
 		groups = append(groups, g)
 	}
-	w, err := archive.New(path)
+	w, err := archive.New(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,9 @@ func Replay(ctx context.Context, dir string, o ReplayOptions) (out *Replayed, er
 	if err := r.copyBuffer(); err != nil {
 		return nil, err
 	}
+	if err := record.LinkImages(r.dir, r.work); err != nil {
+		return nil, err
+	}
 	out = &Replayed{Dir: r.dir}
 	from := checkpoint.Dir{Path: r.dir}
 	state, found, err := from.Before(o.Step)

@@ -45,7 +45,7 @@ func (s *Spelled) Chat(decode func(places []int) string) (chat []Said) {
 				break // two messages of a role
 			}
 			opened = opened || s.IsFrame(end)
-			if !s.IsFrame(end) {
+			if !s.IsFrame(end) && !s.IsBehind(end) {
 				said = append(said, end)
 			}
 		}
@@ -82,7 +82,7 @@ func chatOf(e *trinity.Experience, of Tokens) JSON {
 			texts[token] = of.Text(token)
 		}
 	}
-	chat := Spell(e.Tokens, e.Mask, texts).Chat(func(places []int) string {
+	chat := Spell(e.Tokens, e.Mask, texts).Show(e.Images).Chat(func(places []int) string {
 		ids := make([]int32, len(places))
 		for i, t := range places {
 			ids[i] = e.Tokens[t]

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/trinity-go/trinity"
 )
 
 // Markers of usual chat templates.
@@ -32,6 +34,8 @@ type Spelled struct {
 	Bytes   map[int]string `json:"bytes"`   // of tokens that are no characters alone, in hex, by place
 	Special []bool         `json:"special"` // control tokens
 	Roles   []string       `json:"roles"`   // of the message that the token is in; "" if unknown
+
+	images []trinity.Image // see Show
 }
 
 var (
@@ -52,7 +56,7 @@ var roleWords = map[string]string{
 // Without one, tokens that the model sampled are the assistant's, and the others are the prompt.
 func Spell(tokens []int32, mask []bool, texts map[int32]string) *Spelled {
 	n := len(tokens)
-	s := &Spelled{make([]string, n), map[int]string{}, make([]bool, n), make([]string, n)}
+	s := &Spelled{Texts: make([]string, n), Bytes: map[int]string{}, Special: make([]bool, n), Roles: make([]string, n)}
 	for t, token := range tokens {
 		text := texts[token]
 		if m := isByte.FindStringSubmatch(text); m != nil {

@@ -55,8 +55,9 @@ type Sequence struct {
 	Temperature    float32 `json:"temperature" parquet:"temperature"`
 	Expert         bool    `json:"expert" parquet:"expert"`
 	Chosen         bool    `json:"chosen" parquet:"chosen"`
-	Metrics        string  `json:"metrics" parquet:"metrics"` // JSON
-	Info           string  `json:"info" parquet:"info"`       // JSON
+	Metrics        string  `json:"metrics" parquet:"metrics"`    // JSON
+	Info           string  `json:"info" parquet:"info"`          // JSON
+	Images         JSON    `json:"images" parquet:"images,dict"` // with their digests and places: a list of [trinity.Image]; "" for none
 }
 
 // Streams are the values of each token before the update: log-probabilities and entropies in nats.
@@ -144,7 +145,7 @@ func sequenceOf(e *trinity.TrainedExperience, known *experience.Row) Sequence {
 		ID: known.ID, ExploreStep: known.Step, Task: known.Task, Run: known.Run, Turn: known.Turn, Prompt: known.Prompt, Truth: e.Truth,
 		Response: known.Response, Reason: known.Reason, Dropped: e.Dropped, Truncated: known.Truncated, OldestVersion: known.OldestVersion,
 		ModelVersion: known.ModelVersion, PromptTokens: known.PromptTokens, ResponseTokens: known.ResponseTokens,
-		Temperature: e.Temperature, Expert: e.IsExpert, Chosen: e.Chosen,
+		Temperature: e.Temperature, Expert: e.IsExpert, Chosen: e.Chosen, Images: imagesOf(e.Images),
 	}
 }
 

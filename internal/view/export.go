@@ -43,6 +43,7 @@ func Export(dir string, o Options) (page template.HTML, damaged, err error) {
 	}
 	var pages []exported
 	var lines []string
+	room := maxImages
 	for _, o.Step = range steps {
 		p, failed := read(path, o)
 		if failed != nil {
@@ -54,7 +55,8 @@ func Export(dir string, o Options) (page template.HTML, damaged, err error) {
 			}
 			continue
 		}
-		pages = append(pages, p.export())
+		page, left := p.export(&room)
+		pages, lines = append(pages, page), append(lines, left...)
 		if p.Damaged != nil {
 			lines = append(lines, strings.Split(p.Damaged.Error(), "\n")...)
 		}
@@ -101,6 +103,7 @@ type exportedGroup struct {
 	ExploreStep int64
 	Prompt      string
 	Truth       string
+	Images      []exportedImage
 	Answers     []exportedAnswer
 }
 
@@ -113,12 +116,17 @@ type exportedAnswer struct {
 
 type exportedToken struct{ Class, Title, Text string }
 
-func (p *Page) export() exported {
+// export returns the page for the template, with at most room bytes of images, and lines about what it
+// leaves out.
+func (p *Page) export(room *int) (out exported, left []string) {
 	title := p.title()
-	out := exported{Title: strings.ToUpper(title[:1]) + title[1:], Summary: p.summary()}
+	out = exported{Title: strings.ToUpper(title[:1]) + title[1:], Summary: p.summary()}
 	for _, g := range p.Groups {
 		group := exportedGroup{Task: safetext.Printable(g.Task), ExploreStep: g.ExploreStep, Prompt: lines(p.prompt(g.Answers[0]))}
 		group.Truth = lines(g.Answers[0].Truth)
+		var more []string
+		group.Images, more = p.images(g, room)
+		left = append(left, more...)
 		for _, a := range g.Answers {
 			group.Answers = append(group.Answers, exportedAnswer{a.name(), a.facts(), a.verdict(), marks[a.verdict()], p.tokens(a)})
 		}
@@ -131,7 +139,7 @@ func (p *Page) export() exported {
 		}
 		out.Failures = append(out.Failures, head+" "+why)
 	}
-	return out
+	return out, left
 }
 
 // tokens returns the tokens of an answer, shaded by the derivative of the first optimizer step.
@@ -144,7 +152,7 @@ func (p *Page) tokens(a *Answer) (out []exportedToken) {
 	for _, d := range grads {
 		most = max(most, math.Abs(float64(d)))
 	}
-	for t := int(a.PromptTokens); t < len(a.Tokens); t++ {
+	for _, t := range a.places(int(a.PromptTokens), len(a.Tokens)) {
 		token := exportedToken{Class: "dim", Text: lines(p.tokenText(a.Tokens[t]))}
 		if t < len(grads) && grads[t] != 0 {
 			token.Class = shade(float64(grads[t]), most)

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +43,9 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 	for _, g := range p.Groups {
 		fmt.Fprintf(&out, "\n%s, explorer step %d\n%s\n", style(bold, "task "+safetext.Printable(g.Task)), g.ExploreStep,
 			style(dim, lines(p.prompt(g.Answers[0]))))
+		for _, line := range imagesIn(g) {
+			fmt.Fprintln(&out, line)
+		}
 		if truth := g.Answers[0].Truth; truth != "" {
 			fmt.Fprintf(&out, "right answer: %s\n", style(bold, lines(truth)))
 		}
@@ -145,7 +147,7 @@ func (p *Page) answer(out *strings.Builder, a *Answer, style func(code, text str
 		says += ", "
 	}
 	fmt.Fprintf(out, "  %s: %s%s\n    ", style(bold, a.name()), says, a.facts())
-	for t := int(a.PromptTokens); t < len(a.Tokens); t++ {
+	for _, t := range a.places(int(a.PromptTokens), len(a.Tokens)) {
 		out.WriteString(style(a.colour(t), strings.ReplaceAll(lines(p.tokenText(a.Tokens[t])), "\n", "\n    ")))
 	}
 	out.WriteString("\n")
@@ -222,10 +224,7 @@ func learnedFrom(mask []bool, advantages, derivatives []float32) (tokens, clippe
 func (p *Page) table(out *strings.Builder, a *Answer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\tplace\ttoken\tupdate\tsampled\tnow\tratio\tadvantage\tderivative\treference\tentropy\tvalue\t text\n")
-	for i := range a.Tokens {
-		if i < int(a.PromptTokens) {
-			continue
-		}
+	for _, i := range a.places(int(a.PromptTokens), len(a.Tokens)) {
 		for n := range max(1, len(a.Updates)) {
 			update, now, derivative := "", []float32(nil), []float32(nil)
 			if n < len(a.Updates) {
@@ -271,7 +270,14 @@ func meanWhere(v []float32, mask []bool) (float64, bool) {
 
 // prompt returns what the policy was asked.
 func (p *Page) prompt(a *Answer) string {
-	return cmp.Or(a.Prompt, p.text(a.Tokens[:min(int(a.PromptTokens), len(a.Tokens))]))
+	if a.Prompt != "" {
+		return a.Prompt
+	}
+	var tokens []int32
+	for _, t := range a.places(0, min(int(a.PromptTokens), len(a.Tokens))) {
+		tokens = append(tokens, a.Tokens[t])
+	}
+	return p.text(tokens)
 }
 
 // tokenText returns the text of a token, or its number if the trace has lost its text.

@@ -17,6 +17,9 @@ const (
 	maxPixels = 64_000_000
 )
 
+// riff begins files of sound and film, too.
+const riff = "RIFF"
+
 // format is a file format of images, which its first bytes show.
 type format struct {
 	begins string
@@ -29,6 +32,7 @@ var formats = []format{
 	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode, exifOfPNG},
 	{"\xff\xd8", jpeg.DecodeConfig, jpeg.Decode, exifOfJPEG},
 	{"GIF8", gif.DecodeConfig, gif.Decode, func([]byte) []byte { return nil }},
+	{riff, webpSize, decodeWebP, exifOfWebP},
 }
 
 // decode reads an image: the first frame, upright by its Exif orientation, on white where it is
@@ -60,14 +64,11 @@ func decode(data []byte) (*image.RGBA, error) {
 
 func formatOf(data []byte) (format, error) {
 	for _, f := range formats {
-		if bytes.HasPrefix(data, []byte(f.begins)) {
+		if bytes.HasPrefix(data, []byte(f.begins)) && (f.begins != riff || len(data) >= 12 && string(data[8:12]) == "WEBP") {
 			return f, nil
 		}
 	}
-	if len(data) >= 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
-		return format{}, errors.New("the image is WebP, which this version does not read: convert it to PNG")
-	}
-	return format{}, errors.New("the bytes are no PNG, JPEG or GIF image")
+	return format{}, errors.New("the bytes are no PNG, JPEG, GIF or WebP image")
 }
 
 // upright turns an image as its Exif orientation, 1 … 8, says.

@@ -42,8 +42,8 @@ type Image struct {
 	Text   string // takes the place of Processor.Placeholder
 }
 
-// Canonical returns the canonical image of a PNG, JPEG or GIF file. That of a canonical image is
-// itself.
+// Canonical returns the canonical image of a PNG, JPEG, GIF or WebP file. That of a canonical
+// image is itself.
 func (p *Processor) Canonical(file []byte) (*Image, error) {
 	img, err := decode(file)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 // recorded is what testdata/record.py has written with Pillow and transformers.
 type recorded struct {
+	WebPs   []recordedWebP
 	Resized []struct {
 		Filter   int
 		From, To [2]int
@@ -41,6 +42,14 @@ type recorded struct {
 		Size    [2]int
 		Corners [4][3]int
 	}
+}
+
+// recordedWebP is a WebP file, and what Pillow reads in it.
+type recordedWebP struct {
+	Name string
+	File []byte
+	Size [2]int
+	RGBA []byte
 }
 
 func record(t testing.TB) (all recorded) {
@@ -250,12 +259,12 @@ func TestBadImagesAreNamed(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"nothing":        {nil, "no PNG, JPEG or GIF image"},
-		"text":           {[]byte("hello"), "no PNG, JPEG or GIF image"},
+		"nothing":        {nil, "no PNG, JPEG, GIF or WebP image"},
+		"text":           {[]byte("hello"), "no PNG, JPEG, GIF or WebP image"},
 		"truncated PNG":  {whole[:len(whole)/2], "not enough pixel data"},
 		"truncated JPEG": {jpegFile[:len(jpegFile)-60], "unexpected EOF"},
 		"bomb":           {bomb, "65536×65536"},
-		"WebP":           {[]byte("RIFF\x00\x00\x00\x00WEBPVP8 "), "WebP"},
+		"sound":          {[]byte("RIFF\x00\x00\x00\x00WAVEfmt "), "no PNG, JPEG, GIF or WebP image"},
 		"large":          {make([]byte, maxBytes+1), "at most 20971520"},
 		"long":           {encoded(t, made(1, 9000)), "1×9000"},
 	} {
@@ -302,6 +311,9 @@ func TestProcessorsThatAreNotSupportedAreNamed(t *testing.T) {
 // Whatever bytes a row has, they are an error or an image of the size that the model wants.
 func FuzzCanonical(f *testing.F) {
 	for _, r := range record(f).Files {
+		f.Add(r.File)
+	}
+	for _, r := range record(f).WebPs {
 		f.Add(r.File)
 	}
 	f.Add(encoded(f, made(40, 3)))

@@ -11,6 +11,9 @@
 // Only one run may write an archive; package run gives each run a directory, or a name in a
 // database, of its own.
 //
+// The images of experiences go into the archive's folder blobs, each once; a database has their digests
+// alone.
+//
 // JSON Lines hold the JSON form of a trinity.Experience, see [experience.AppendJSON]. Parquet files
 // and databases hold [experience.Row]s.
 package archive
@@ -37,12 +40,13 @@ type form interface {
 }
 
 // New returns a writer of the archive in directory dir, in the form that dir ends in. It makes the
-// directory.
-func New(dir string) (*Writer, error) {
+// directory. run is the directory of the run, which has the images of the experiences.
+func New(dir, run string) (*Writer, error) {
 	to, err := openFiles(dir)
 	if err != nil {
 		return nil, err
 	}
+	to.run = run
 	return &Writer{to: to}, nil
 }
 

@@ -182,7 +182,7 @@ func TestAFileAtThePathIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte("my notes\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(path); err == nil || !strings.Contains(err.Error(), path+" is a file, but an archive is a directory") {
+		if _, err := New(path, ""); err == nil || !strings.Contains(err.Error(), path+" is a file, but an archive is a directory") {
 			t.Errorf("got %v", err)
 		}
 		if data, err := os.ReadFile(path); err != nil || string(data) != "my notes\n" {
@@ -193,7 +193,7 @@ func TestAFileAtThePathIsRefused(t *testing.T) {
 
 func TestUnknownForm(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "copy.csv")
-	if _, err := New(dir); err == nil || !strings.Contains(err.Error(), "copy.csv: not a form of experiences") {
+	if _, err := New(dir, ""); err == nil || !strings.Contains(err.Error(), "copy.csv: not a form of experiences") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(dir); err == nil {

@@ -15,12 +15,16 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // files is an archive with one file per step.
-type files struct{ dir, form string }
+type files struct {
+	dir, form string
+	run       string // directory of the run that has the images
+}
 
 const stepName = "step-%09d"
 
@@ -36,7 +40,7 @@ func openFiles(dir string) (*files, error) {
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	return &files{dir, form}, durable.RemoveLeftovers(dir)
+	return &files{dir: dir, form: form}, durable.RemoveLeftovers(dir)
 }
 
 func (f *files) path(step int64) string {
@@ -46,6 +50,9 @@ func (f *files) path(step int64) string {
 func (f *files) write(_ context.Context, step int64, exps []*trinity.Experience) error {
 	if len(exps) == 0 {
 		return f.remove(step)
+	}
+	if err := blobs.In(f.dir).Copy(blobs.In(f.run), exps...); err != nil { // before what names them
+		return err
 	}
 	return durable.Replace(f.path(step), func(w io.Writer) error { return encode(w, f.form, exps) })
 }

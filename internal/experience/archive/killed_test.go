@@ -19,7 +19,7 @@ const archivePath = "TRINITY_TEST_ARCHIVE" // set in the process that is killed,
 // step once and whole, as without the kill.
 func TestKilledAtAnyFailpoint(t *testing.T) {
 	resume := func(path string) error {
-		w, err := New(path)
+		w, err := New(path, "")
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func TestKilledAtAnyFailpoint(t *testing.T) {
 						t.Errorf("killed at hit %d it has %s", kills+1, step)
 					}
 				}
-				if _, err := New(path); err != nil {
+				if _, err := New(path, ""); err != nil {
 					t.Fatal(err)
 				}
 				if left, _ := filepath.Glob(filepath.Join(path, ".*")); len(left) > 0 {
@@ -72,7 +72,7 @@ func TestKilledAtAnyFailpoint(t *testing.T) {
 // A step is on the disk when Write returns.
 func TestStepsAreFlushed(t *testing.T) {
 	if path := os.Getenv(archivePath); path != "" {
-		w, err := New(path)
+		w, err := New(path, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // and for later runs. A hidden file in the archive's directory holds the explorer's cursor, so the
 // cursor goes where the experiences go.
 type Sink struct {
-	dir string
+	dir, run string
 
 	mu   sync.Mutex
 	to   *files // nil before Resume and after Close
@@ -35,8 +35,8 @@ type sinkState struct {
 }
 
 // NewSink returns a sink that writes to the archive in directory dir, in the form that dir ends in.
-// Resume opens it.
-func NewSink(dir string) *Sink { return &Sink{dir: dir} }
+// Resume opens it. run is as for [New].
+func NewSink(dir, run string) *Sink { return &Sink{dir: dir, run: run} }
 
 // Resume implements trinity.Sink. It removes a step that a killed explorer has written without the
 // cursor that belongs to it. An archive does not number deliveries: delivered is 0.
@@ -54,6 +54,7 @@ func (s *Sink) Resume(context.Context) (delivered int64, cursor json.RawMessage,
 	if err := to.removeFrom(state.Next); err != nil {
 		return 0, nil, err
 	}
+	to.run = s.run
 	s.to, s.next = to, state.Next
 	return 0, state.Cursor, nil
 }

@@ -14,7 +14,7 @@ import (
 
 func openSink(t *testing.T, path, cursor string) *Sink {
 	t.Helper()
-	s := NewSink(path)
+	s := NewSink(path, "")
 	if _, got, err := s.Resume(t.Context()); err != nil || string(got) != cursor {
 		t.Fatalf("%s: resumed at %q, %v; want %q", path, got, err, cursor)
 	}
@@ -68,7 +68,7 @@ func TestForeignFilesStay(t *testing.T) {
 }
 
 func TestClosedSinkHasEnded(t *testing.T) {
-	s := NewSink(filepath.Join(t.TempDir(), "kept.jsonl"))
+	s := NewSink(filepath.Join(t.TempDir(), "kept.jsonl"), "")
 	if err := s.Put(t.Context(), trinity.Delivery{}); !errors.Is(err, trinity.ErrEnded) {
 		t.Errorf("before Resume: %v", err)
 	}
@@ -80,7 +80,7 @@ func TestBrokenState(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, stateFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := NewSink(path).Resume(t.Context()); err == nil || !strings.Contains(err.Error(), filepath.Join(path, stateFile)+": ") {
+	if _, _, err := NewSink(path, "").Resume(t.Context()); err == nil || !strings.Contains(err.Error(), filepath.Join(path, stateFile)+": ") {
 		t.Errorf("got %v, want an error that names the file", err)
 	}
 	if got := written(t, path); got != "1.0" {

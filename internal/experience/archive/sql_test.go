@@ -35,7 +35,7 @@ func addressOf(t *testing.T, path string) (a dburl.Address, name string) {
 func writer(t *testing.T, path string) *Writer {
 	t.Helper()
 	if !dburl.IsURL(path) {
-		w, err := New(path)
+		w, err := New(path, "")
 		if err != nil {
 			t.Fatal(err)
 		}

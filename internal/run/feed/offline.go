@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
+	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
@@ -85,6 +86,9 @@ func (s *Reader) formatted(ctx context.Context, b *config.ExperienceBuffer, sche
 		f.MaxTokens = 0 // a longer text continues in the next sequence
 	}
 	format, err := dataset.Formatter(schema, f, s.Text)
+	if err == nil && schema == "experience" {
+		format.Format = archive.KeepImages(format.Format, b.Path, s.CheckpointJobDir)
+	}
 	return data, format, err
 }
 

@@ -87,7 +87,7 @@ func (s *Reader) archive(ctx context.Context, path, what string) (*archive.Write
 		if err != nil {
 			return nil, err
 		}
-		return archive.New(dir)
+		return archive.New(dir, s.CheckpointJobDir)
 	}
 	name, err := record.ArchiveName(s.Settled, what)
 	if err != nil {
@@ -105,5 +105,5 @@ func (s *Reader) Sink() (sink *archive.Sink, dir string, err error) {
 	if dir, err = record.OwnDir(s.Settled, s.Buffer.ExperienceFile()); err != nil {
 		return nil, "", err
 	}
-	return archive.NewSink(dir), dir, nil
+	return archive.NewSink(dir, s.CheckpointJobDir), dir, nil
 }

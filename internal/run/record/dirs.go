@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -228,3 +229,6 @@ func hasEnded(homes []string, part string) bool {
 	}
 	return ended
 }
+
+// LinkImages makes the images of a run readable below another directory, for what only reads them.
+func LinkImages(from, to string) error { return blobs.In(from).Link(to) }

@@ -92,7 +92,7 @@ func TestReadAcceptsArchives(t *testing.T) {
 		var w *archive.Writer
 		var err error
 		if name != "kept.db" {
-			w, err = archive.New(path)
+			w, err = archive.New(path, "")
 		} else {
 			path, o.Subset = "sqlite:///"+filepath.ToSlash(path), "trinity_archive"
 			w, err = archive.InDatabase(t.Context(), path, "run/output", 0, 0, nil)

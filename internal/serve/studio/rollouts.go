@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -43,9 +44,10 @@ type Rollout struct {
 
 // judged is what people need to see whether an answer is right.
 type judged struct {
-	Truth   string        `json:"truth"` // the task's reference answer; "" if it has none
-	Verdict trace.Verdict `json:"verdict"`
-	Chat    []trace.Said  `json:"chat,omitempty"` // of an answer of several turns
+	Truth   string          `json:"truth"` // the task's reference answer; "" if it has none
+	Verdict trace.Verdict   `json:"verdict"`
+	Chat    []trace.Said    `json:"chat,omitempty"`   // of an answer of several turns
+	Images  []trinity.Image `json:"images,omitempty"` // that the model saw, with their places
 }
 
 // answerStats is what the server computes of an answer.
@@ -137,7 +139,7 @@ func rolloutOf(a *trace.Answer, step int64) Rollout {
 		reward := Number(*a.Reward)
 		r.Reward = &reward
 	}
-	r.judged = judged{Truth: a.Truth, Verdict: trace.VerdictOf(a.Reward, a.Parts, a.Reason)}
+	r.judged = judged{Truth: a.Truth, Verdict: trace.VerdictOf(a.Reward, a.Parts, a.Reason), Images: a.Shown()}
 	r.answerStats = measure(a, step)
 	return r
 }

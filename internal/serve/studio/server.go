@@ -98,6 +98,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	api.Handle("GET /api/v1/runs/{run}/metrics", writer(curves.metrics))
 	api.Handle("GET /api/v1/runs/{run}/live", writer(curves.live))
+	api.Handle("GET /api/v1/runs/{run}/blob/{digest}", writer(traces.image))
 	for pattern, answer := range map[string]http.Handler{
 		"config/check":      posted(s.Control, configs.check),
 		"config/plan":       posted(s.Control, configs.plan),

@@ -88,5 +88,5 @@ func flagsOf(a *trace.Answer) []string {
 
 // spell returns how the tokens of an answer read.
 func spell(a *trace.Answer, texts map[int32]string) *trace.Spelled {
-	return trace.Spell(a.Tokens, a.Mask, texts)
+	return trace.Spell(a.Tokens, a.Mask, texts).Show(a.Shown())
 }

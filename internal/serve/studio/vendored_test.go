@@ -53,7 +53,7 @@ func TestLibrariesHaveTheirChecksums(t *testing.T) {
 
 // The page is part of every binary. The Chinese of the program's own sentences and keys is apart: only a Chinese page loads it.
 func TestPageIsSmall(t *testing.T) {
-	const limit, chinese = 528 << 10, 300 << 10
+	const limit, chinese = 536 << 10, 300 << 10
 	sizes := map[bool]int{}
 	for name, text := range pageFiles(t) {
 		sizes[strings.HasPrefix(name, "zh/")] += len(text)

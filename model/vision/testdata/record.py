@@ -107,8 +107,37 @@ def files():
     add("PNG of a palette", plain.quantize(4), "PNG")
     add("gray PNG with alpha", clear.convert("LA"), "PNG")
     add("GIF", plain.quantize(4), "GIF")
+    for turned in (1, 6):
+        exif = Image.Exif()
+        exif[0x0112] = turned
+        add(f"lossy WebP orientation {turned}", plain, "WEBP", quality=80, exif=exif)
+        add(f"lossless WebP orientation {turned}", clear, "WEBP", lossless=True, exif=exif)
+    add("lossy WebP with alpha", clear, "WEBP", quality=60)
     add("GIF of two frames", plain.quantize(4), "GIF", save_all=True, append_images=[Image.new("P", plain.size)])
     return rows
 
 
-print(json.dumps({"resized": resized(), "fitted": fitted(), "squares": squares(), "files": files()}))
+def webps():
+    """The bytes that Pillow, with libwebp, makes of WebP files: of an odd size, sharp and smooth, lossy and lossless."""
+    y, x = np.mgrid[0:37, 0:53]
+    smooth = np.stack([x * 255 // 52, y * 255 // 36, (x + y) * 255 // 88], axis=-1).astype(np.uint8)
+    rows = []
+    for name, pixels, options in (("sharp", made(53, 37), {"quality": 90}), ("smooth", smooth, {"quality": 75}), ("coarse", smooth, {"quality": 5}),
+                                  ("even", made(64, 48), {"quality": 80}), ("one pixel", made(1, 1), {"quality": 80}),
+                                  ("line", made(2, 9), {"quality": 80}), ("lossless", made(53, 37), {"lossless": True}),
+                                  ("sharp chroma", made(40, 30), {"quality": 70, "method": 6}), ("alpha", made(21, 18), {"quality": 80, "alpha": True})):
+        image = Image.fromarray(pixels)
+        if options.pop("alpha", False):
+            image.putalpha(Image.linear_gradient("L").resize(image.size))
+        out = io.BytesIO()
+        image.save(out, "WEBP", **options)
+        read = Image.open(io.BytesIO(out.getvalue())).convert("RGBA")
+        rows.append({"name": name, "file": base64.b64encode(out.getvalue()).decode(), "size": read.size,
+                     "rgba": base64.b64encode(read.tobytes()).decode()})
+    film = io.BytesIO()
+    Image.fromarray(smooth).save(film, "WEBP", save_all=True, append_images=[Image.fromarray(made(53, 37))])
+    rows.append({"name": "film", "file": base64.b64encode(film.getvalue()).decode(), "size": [53, 37]})
+    return rows
+
+
+print(json.dumps({"webps": webps(), "resized": resized(), "fitted": fitted(), "squares": squares(), "files": files()}))

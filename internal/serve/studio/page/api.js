@@ -97,6 +97,9 @@ export const failures = (id, limit, signal) => json(runPath(id) + "/failures", {
 /** @type {(id: string, step: number, rollout: string, signal?: AbortSignal) => Promise<RolloutTokens>} */
 export const rollout = (id, step, rollout, signal) => json(`${runPath(id)}/steps/${step}/rollouts/${encodeURIComponent(rollout)}`, {}, signal);
 
+/** blob is the file of an image that a run keeps. @type {(id: string, digest: string) => Promise<Blob>} */
+export const blob = async (id, digest) => (await call(`${runPath(id)}/blob/${encodeURIComponent(digest)}`)).blob();
+
 /** @type {(id: string, range: {from?: number, to?: number, width?: number}, signal?: AbortSignal) => Promise<Spans>} */
 export const spans = (id, range, signal) => json(runPath(id) + "/spans", range, signal);
 

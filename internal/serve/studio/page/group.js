@@ -2,6 +2,7 @@
 import { html, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Bar, Damaged, Loaded, Text, number, plain, useData, useKeys, visible } from "./parts.js";
+import { Images } from "./images.js";
 import { Chat, Cut, Flags, Mark, Scroll, Truth, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
 import { commonStart, difference } from "./diff.js";
 import { longest } from "./measures.js";
@@ -51,7 +52,7 @@ function Answers({ run, step, answers, query, go }) {
   const toggle = (id) => go("", { answer: chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id].slice(-2) }, { replace: true });
   const pair = chosen.map((id) => answers.find((of) => of.id === id));
   return html`
-    <details class="panel prompt" open><summary>${t("group.prompt", { n: answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${answers[0].prompt} limit=${1500} /><//><${Truth} truth=${answers[0].truth} /></details>
+    <details class="panel prompt" open><summary>${t("group.prompt", { n: answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${answers[0].prompt} limit=${1500} /><//><${Images} run=${run} of=${answers[0]} /><${Truth} truth=${answers[0].truth} /></details>
     <p class="headlines"><${Spread} answers=${answers} />${answers.length > 1 && html`<span class="muted">${pair.length < 2 ? t("group.choose") : ""}</span>`}</p>
     ${pair.length === 2 && html`<${Difference} key=${chosen.join()} a=${{ run, step, of: pair[0] }} b=${{ run, step, of: pair[1] }} />`}
     <div class="answers">${answers.map((of) => html`<${Card} key=${of.id}

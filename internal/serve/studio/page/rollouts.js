@@ -3,6 +3,7 @@ import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys, useNarrow }
   from "./parts.js";
+import { Small } from "./images.js";
 import { Flags, Mark, Scroll, Truth, fromThere, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
 import { commonStart, endAt } from "./diff.js";
 import { longest } from "./measures.js";
@@ -206,7 +207,7 @@ function columnsOf(run, step, all) {
     { key: "task", title: t("answer.task"), value: (of) => of.task,
       cell: (of) => html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>` },
     { key: "question", title: t("answer.question"),
-      cell: (of) => lineOf(of.prompt, asked) },
+      cell: (of) => html`<${Small} run=${run} of=${of} />${lineOf(of.prompt, asked)}` },
     { key: "truth", title: t("answer.truth"), value: (of) => of.truth,
       cell: (of) => endOf(of.truth) },
     { key: "verdict", title: t("rollouts.verdict"), value: (of) => ["wrong", "invalid", "", "right"].indexOf(of.verdict),

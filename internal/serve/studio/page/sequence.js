@@ -36,19 +36,45 @@ export function blocksOf(answer) {
   return blocks;
 }
 
+/**
+ * imageAt returns which image of an answer a token belongs to, from 0; −1 for a token of text.
+ * @param {{images?: {at: number, len: number}[]}} answer @param {number} token
+ */
+export const imageAt = ({ images }, token) => images ? images.findIndex(({ at, len }) => token >= at && token < at + len) : -1;
+
+/**
+ * shownAt returns the token that stands for a token on the page: all tokens of an image are shown as its first one.
+ * @param {{images?: {at: number, len: number}[]}} answer @param {number} token
+ */
+export function shownAt(answer, token) {
+  const nth = imageAt(answer, token);
+  return nth < 0 || !answer.images ? token : answer.images[nth].at;
+}
+
+/**
+ * behind returns the token behind one, or behind the image that it belongs to.
+ * @param {{images?: {at: number, len: number}[]}} answer @param {number} token
+ */
+export function behind(answer, token) {
+  const nth = imageAt(answer, token);
+  return nth < 0 || !answer.images ? token + 1 : answer.images[nth].at + answer.images[nth].len;
+}
+
 /** What templates call a role, in the head of a message. */
 const HEADER = /^\s*(system|developer|user|human|assistant|model|gpt|tool|ipython|function|observation|environment)\s*$/i;
 
 /**
  * framesIn returns how many tokens of a block a template has added: its markers, and the name of the role behind the first one. What the
  * model sampled is its own.
- * @param {{texts: string[], special: boolean[], mask: boolean[], roles?: string[] | null}} answer @param {Block} block
+ * @param {{texts: string[], special: boolean[], mask: boolean[], roles?: string[] | null, images?: {at: number, len: number}[]}} answer
+ * @param {Block} block
  */
-export function framesIn({ texts, special, mask, roles }, { role, from, to }) {
+export function framesIn(answer, { role, from, to }) {
+  const { texts, special, mask, roles } = answer;
   const known = !!role && !!roles && roles.some(Boolean);
   let count = 0;
   for (let i = from; i < to; i++) {
-    if (mask[i]) continue;
+    if (mask[i] || imageAt(answer, i) >= 0) continue;
     if (!special[i]) {
       count += Number(known && !roles[i]);
       continue;
@@ -76,8 +102,8 @@ function cellsOf(code) {
 
 /**
  * rowsOf lays tokens out in rows of this many columns. shown returns a token as people read it; a line break in it ends the row.
- * A row breaks before a token that does not fit, and inside one that is wider than a row. at[i] is the row where token i begins, or
- * that of its folded block.
+ * A token with an empty text is shown with the one before it. A row breaks before a token that does not fit, and inside one that is wider
+ * than a row. at[i] is the row where token i begins, or that of its folded block.
  * @param {Block[]} blocks @param {(token: number) => string} shown @param {number} columns @param {Set<number>} folded blocks by their first token
  * @returns {{rows: Row[], at: Int32Array}}
  */
@@ -101,6 +127,10 @@ export function rowsOf(blocks, shown, columns, folded) {
     };
     for (let token = block.from; token < block.to; token++) {
       const text = shown(token), wide = widthOf(text);
+      if (text === "") {
+        at[token] = rows.length;
+        continue;
+      }
       if (used && used + wide > columns) end();
       at[token] = rows.length;
       let piece = "";

@@ -4,9 +4,10 @@ import * as api from "./api.js";
 import { t } from "./words.js";
 import { Loaded, Text as FileText, color, diverging, number, percent, plain, shade, useData, useKeys, useSize, useTheme } from "./parts.js";
 import { Facts, stepOf } from "./answer.js";
+import { Images, drawIn, labelOf } from "./images.js";
 import { href } from "./route.js";
 import { Lines } from "./lines.js";
-import { blocksOf, framesIn, rowsOf, saidIn } from "./sequence.js";
+import { behind, blocksOf, framesIn, imageAt, rowsOf, saidIn, shownAt } from "./sequence.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength, trainerLogprobs, unlikeliest } from "./measures.js";
 
 /** @typedef {import("./measures.js").Measure} Measure */
@@ -37,8 +38,9 @@ function Sequence({ answer, run, step, query, go }) {
   const read = query.get("read") === "1", setRead = (on) => go("", { read: on ? 1 : null }, { replace: true });
   const [spaces, setSpaces] = useState(false);
   const unlikely = useMemo(() => unlikeliest(of, 3).filter((i, n) => !n || (of.streams.logprobs || [])[i] < CERTAIN), [of]);
-  const [cursor, setCursor] = useState(() => Number(query.get("at") ?? unlikely[0] ?? Math.max(0, of.mask.indexOf(true))));
-  const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
+  const [cursor, moveTo] = useState(() => shownAt(answer, Number(query.get("at") ?? unlikely[0] ?? Math.max(0, of.mask.indexOf(true)))));
+  const [pointed, pointAt] = useState(/** @type {number | null} */ (null));
+  const setCursor = (i) => moveTo(shownAt(answer, i)), setPointed = (i) => pointAt(i === null ? null : shownAt(answer, i));
   const update = of.updates[nth];
   const measures = useMemo(() => measuresOf(of, update), [of, update]);
   const by = measures.find((m) => m.key === query.get("by")) || measures.find((m) => m.key === "probability") || measures[0];
@@ -57,6 +59,7 @@ function Sequence({ answer, run, step, query, go }) {
   ]);
   return html`
     <${Facts} run=${run} step=${step} of=${answer} />
+    <${Images} run=${run} of=${answer} />
     <${Headlines} answer=${answer} of=${of} unlikely=${unlikely} clipped=${clipped} go=${setCursor} nextClipped=${nextClipped} />
     <div class="row">
       ${measure && html`<label>${t("tokens.shade")} <select value=${measure.key} onChange=${(e) => go("", { by: e.target.value }, { replace: true })}>
@@ -68,10 +71,10 @@ function Sequence({ answer, run, step, query, go }) {
       <label><input type="checkbox" checked=${spaces} onChange=${() => setSpaces(!spaces)} /> ${t("tokens.spaces")}</label>
       <label><input type="checkbox" checked=${read} onChange=${() => setRead(!read)} /> ${t("tokens.read")}</label>
     </div>
-    ${read ? html`<${Messages} answer=${answer} />` : html`
+    ${read ? html`<${Messages} answer=${answer} run=${run} />` : html`
       ${measure && html`<${Chart} of=${of} measure=${measure} cursor=${cursor} point=${setPointed} choose=${setCursor} />`}
       <div class="tokens-split">
-        <${Text} answer=${answer} of=${of} measure=${measure} clipped=${clipped} spaces=${spaces} cursor=${cursor} point=${setPointed} choose=${setCursor} />
+        <${Text} answer=${answer} run=${run} of=${of} measure=${measure} clipped=${clipped} spaces=${spaces} cursor=${cursor} point=${setPointed} choose=${setCursor} />
         <${Panel} answer=${answer} of=${of} update=${update} token=${pointed ?? cursor} run=${run} />
       </div>`}`;
 }
@@ -112,14 +115,18 @@ export function Legend({ measure }) {
     ${number(measure.high)} ${says("lesslikely")}</span>`;
 }
 
+/** The room of a small image in the text of its tile. */
+const ROOM = "\u00a0".repeat(6);
+
 /**
- * shownOf returns how people read the tokens: half characters as bytes, spaces where they would not be seen.
+ * shownOf returns how people read the tokens: half characters as bytes, spaces where they would not be seen, an image in words.
  * @param {RolloutTokens} answer @param {boolean} spaces all of them
  */
 function shownOf(answer, spaces) {
   const bytes = answer.bytes || {};
   return (i) => {
-    const raw = answer.texts[i];
+    const raw = answer.texts[i], nth = imageAt(answer, i);
+    if (nth >= 0) return i === shownAt(answer, i) ? ROOM + labelOf(answer, nth) : "";
     if (bytes[i]) return "‹" + (bytes[i].match(/../g) || []).join(" ") + "›";
     if (raw === "") return `‹${answer.tokens[i]}›`;
     const more = raw.length > mostShown ? `… +${raw.length - mostShown}` : "";
@@ -129,7 +136,7 @@ function shownOf(answer, spaces) {
 }
 
 /** Text is the sequence in rows. @param {any} props */
-function Text({ answer, of, measure, clipped, spaces, cursor, point, choose }) {
+function Text({ answer, run, of, measure, clipped, spaces, cursor, point, choose }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null)), lines = useRef(/** @type {Lines | null} */ (null));
   const [columns, setColumns] = useState(0);
   const [folded, setFolded] = useState(() => new Set());
@@ -152,7 +159,12 @@ function Text({ answer, of, measure, clipped, spaces, cursor, point, choose }) {
         return after;
       })),
       paint: (element, i) => {
-        const learned = of.mask[i];
+        const learned = of.mask[i], nth = imageAt(answer, i);
+        if (nth >= 0) {
+          element.className = "masked tile";
+          drawIn(element, run, answer.images[nth].digest);
+          return;
+        }
         element.className = (learned ? "" : "masked ") + (answer.special[i] ? "special " : "") + (answer.bytes && answer.bytes[i] ? "half " : "") + (cut.has(i) ? "clipped" : "");
         if (learned && measure) element.style.backgroundColor = tint(measure, strength(measure, measure.at(i)));
       },
@@ -164,7 +176,7 @@ function Text({ answer, of, measure, clipped, spaces, cursor, point, choose }) {
     const shown = lines.current;
     if (!shown || event.altKey || event.ctrlKey || event.metaKey) return;
     const to = {
-      ArrowLeft: () => Math.max(0, cursor - 1), ArrowRight: () => Math.min(of.tokens.length - 1, cursor + 1),
+      ArrowLeft: () => Math.max(0, cursor - 1), ArrowRight: () => Math.min(of.tokens.length - 1, behind(answer, cursor)),
       ArrowUp: () => shown.beside(cursor, -1), ArrowDown: () => shown.beside(cursor, 1),
       Home: () => 0, End: () => of.tokens.length - 1,
     }[event.key];
@@ -196,7 +208,12 @@ function headOf(answer, block, folded, fold) {
 /** messageOf is what a role says in a block, without the template. @param {RolloutTokens} answer @param {Block} block */
 function messageOf(answer, block) {
   const special = answer.special.slice(block.from, block.to), headed = block.role !== "think" && special.slice(0, 4).includes(true);
-  const whole = answer.texts.slice(block.from, block.to).filter((_, i) => !special[i]).join("");
+  const said = (text, i) => {
+    const nth = imageAt(answer, block.from + i);
+    if (nth >= 0) return block.from + i === shownAt(answer, block.from + i) ? `[${t("image.name", { n: nth + 1 })}]` : "";
+    return special[i] ? "" : text;
+  };
+  const whole = answer.texts.slice(block.from, block.to).map(said).join("");
   return headed ? whole.trimStart().replace(/^\w+\n/, "") : whole; // the template names the role
 }
 
@@ -206,8 +223,8 @@ function lengthOf(answer, block) {
   return [own || !frames ? t("tokens.count", { n: own }) : "", frames ? t("tokens.frames", { n: frames }) : ""].filter(Boolean).join(" + ");
 }
 
-/** Messages is the sequence as people read it: a box for each block, calls of tools as their arguments. @param {{answer: RolloutTokens}} props */
-function Messages({ answer }) {
+/** Messages is the sequence as people read it: a box for each block, calls of tools as their arguments. @param {{answer: RolloutTokens, run: string}} props */
+function Messages({ answer, run }) {
   const blocks = useMemo(() => blocksOf(answer), [answer]);
   return html`<div class="messages">${blocks.map((block) => {
     const text = messageOf(answer, block);
@@ -217,6 +234,7 @@ function Messages({ answer }) {
         ? html`<div class=${part.kind}><${FileText} text=${part.text} limit=${100000} /></div>`
         : html`<dl class="call"><dt>${t("tokens.call", { name: plain(part.name) })}</dt>
           ${(part.values || []).map(([name, value]) => html`<dd><b>${plain(name)}</b> <${FileText} text=${value} /></dd>`)}</dl>`)}
+      <${Images} run=${run} of=${answer} from=${block.from} to=${block.to} />
     </details>`;
   })}</div>`;
 }
@@ -254,6 +272,7 @@ function Panel({ answer, of, update, token, run }) {
   return html`<aside class="panel token-panel" tabindex="0" aria-label=${t("tokens.panel")}>
     <p class="panel-text">${half ? "‹" + half + "›" : plain(JSON.stringify(raw.slice(0, 200)))}</p>
     <p class=${"fate " + fate}>${t("tokens.fate." + fate)}</p>
+    <${Images} run=${run} of=${answer} from=${token} to=${token + 1} />
     <table><tbody>
       ${line(t("tokens.index"), `${token} / ${of.tokens.length}`)}
       ${line(t("tokens.id"), String(of.tokens[token]))}

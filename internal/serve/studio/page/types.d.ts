@@ -37,6 +37,8 @@ interface Rollout {
   expert: boolean; chosen: boolean; advantage: number | string | null; prompt_tokens: number; response_tokens: number; temperature: number;
   oldest_version: number; model_version: number; staleness: number; kl: number | string | null; flags: string[];
   metrics: Record<string, number | string>; info: Record<string, unknown>;
+  /** that the model saw, in the order of their tokens */
+  images?: { digest: string; at: number; len: number; grid: number[] }[];
 }
 
 interface Failure {

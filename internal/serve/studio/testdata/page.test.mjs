@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { commonStart, difference, endAt, words } from "./diff.js";
 import { awaited, place, spanAt, ticks, within, zoom } from "./lanes.js";
 import { clippedTokens, disagreement, longest, measuresOf, numbered, scaled, strength, unlikeliest } from "./measures.js";
-import { blocksOf, framesIn, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
+import { behind, blocksOf, framesIn, imageAt, partsOf, placed, rowsOf, saidIn, shownAt } from "./sequence.js";
 import { nodeAt, proposals, treeOf } from "./schema.js";
 import { changed, context, entries, painted, valueOf, reader } from "./yaml.js";
 import { checksum, formatOf, partsIn, sentence } from "./zh.js";
@@ -108,6 +108,19 @@ test("rows break before a token, at a line feed and inside what is wide", () => 
   const folded = rowsOf(blocks, (i) => texts[i], 4, new Set([0]));
   assert.equal(folded.rows.length, 1);
   assert.deepEqual([...folded.at], [0, 0, 0, 0, 0]);
+});
+
+test("the tokens of an image are one tile, and no markers of the template", () => {
+  const texts = ["<|im_start|>", "<|pad|>", "<|pad|>", "<|pad|>", "What?"];
+  const answer = { texts, special: [true, true, true, true, false], mask: texts.map(() => false), images: [{ at: 1, len: 3 }] };
+  assert.deepEqual(texts.map((_, i) => imageAt(answer, i)), [-1, 0, 0, 0, -1]);
+  assert.deepEqual(texts.map((_, i) => shownAt(answer, i)), [0, 1, 1, 1, 4]);
+  assert.deepEqual(texts.map((_, i) => behind(answer, i)), [1, 4, 4, 4, 5]);
+  assert.deepEqual([imageAt({}, 1), shownAt({}, 1), behind({}, 1)], [-1, 1, 2]);
+  const { rows, at } = rowsOf([{ role: "user", from: 0, to: 5 }], (i) => ["a", "image 1", "", "", "b"][i], 9, new Set());
+  assert.deepEqual(rows.map((row) => row.pieces && row.pieces.map((p) => p.token)), [null, [0, 1, 4]]);
+  assert.deepEqual([...at], [1, 1, 1, 1, 1]);
+  assert.equal(framesIn(answer, { role: "user", from: 0, to: 5 }), 1);
 });
 
 test("every character of every token is in a row", () => {

@@ -873,6 +873,7 @@ export const sentences = {
   "the request has more than %d bytes": "请求超过 %d 字节",
   "the request did not come in time": "请求没有及时到达",
   "reading the request: %w": "读取请求：%w",
+  "the image %s is no PNG file": "图像 %s 不是 PNG 文件",
   "the token is missing or wrong: open the address that `%s` printed": "令牌缺失或错误：请打开 `%s` 打印的地址",
   "this server refuses pages of %s": "此服务器拒绝 %s 的页面",
   "another site": "另一个网站",
