@@ -88,7 +88,11 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 		d.truncated = d.model.truncatedPrompt(0, sequence)
 		return nil, ErrNoRoom
 	}
-	if next.called, err = d.model.call(ctx, Prompt{Tokens: sequence}, append(slices.Clip(options), d.model.hold)...); err != nil {
+	asked := Prompt{Tokens: sequence}
+	if next.stem != nil {
+		asked.Experts = next.stem.Experts
+	}
+	if next.called, err = d.model.call(ctx, asked, append(slices.Clip(options), d.model.hold)...); err != nil {
 		switch {
 		case len(d.replies) > 0 || !errors.Is(err, ErrNoRoom):
 		case errors.Is(err, ErrNoTokens):

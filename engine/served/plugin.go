@@ -64,7 +64,7 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 		shares: own != nil && spec.Start.Place.Beside != "", mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
 	s := newSampler(list, checker{
-		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: rank, record: spec.Record,
+		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: rank, record: spec.Record.Tokens,
 		scores: spec.Scores, tokens: spec.Tokens,
 	})
 	s.idle, s.loader.files, s.loader.proofs.model = transport.CloseIdleConnections, filesOf(cfg, spec.LoRA != nil), spec.ModelPath

@@ -61,7 +61,7 @@ func (l *loader) mixture(w *mixtureWeights, prefix string) error {
 func (m *network) mixture(w *mixtureWeights, x kernel.Matrix) {
 	a, size := m.act.mixture, m.cfg.Mixture.Size
 	m.linear(a.routing.Logits(x.Rows), x, w.router)
-	a.routing.Route(m.pool)
+	a.routing.Route(m.pool, nil)
 	a.routing.Gather(m.pool, a.in, x)
 	a.routing.Each(m.pool, func(i, from, to int) {
 		gateUp := a.gateUp.RowRange(from, to)
