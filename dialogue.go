@@ -94,8 +94,11 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 	if err != nil {
 		return nil, err
 	}
-	prompt := Prompt{Tokens: sequence, Images: files}
-	if next.called, err = d.model.call(ctx, prompt, append(slices.Clip(options), d.model.hold)...); err != nil {
+	asked := Prompt{Tokens: sequence, Images: files}
+	if next.stem != nil {
+		asked.Experts = next.stem.Experts
+	}
+	if next.called, err = d.model.call(ctx, asked, append(slices.Clip(options), d.model.hold)...); err != nil {
 		switch {
 		case len(d.replies) > 0 || !errors.Is(err, ErrNoRoom):
 		case errors.Is(err, ErrNoTokens):

@@ -64,6 +64,9 @@ type Experience struct {
 	Truth          string             `json:"truth,omitempty"`    // the task's reference answer, shown to people; a long one is cut
 
 	Images []Image `json:"images,omitempty"` // that the model sees, in the order of their tokens
+	// Experts [T-1, layers with experts, k] are those that computed each token but the last, which computes nothing; one
+	// byte each, or two (little-endian) if a layer has more than 256. nil if nobody has recorded them. They are not in JSON.
+	Experts []byte `json:"-"`
 
 	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred answer of a pair
 	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that a sample strategy mixed in, not a rollout

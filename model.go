@@ -152,6 +152,9 @@ type Prompt struct {
 	Tools    json.RawMessage
 	// Images have their places in Tokens, sorted. A sampler that computes text alone returns an error if there are any.
 	Images []PromptImage
+	// Experts are those of the first tokens, as an earlier completion had them. A sampler that returns experts returns these
+	// again, and adds those of the other tokens.
+	Experts []byte
 }
 
 // PromptImage is an image of a prompt, with its file.
@@ -180,6 +183,8 @@ type Completion struct {
 	Changed      bool     // drawn from a distribution that a penalty, a bias or a constraint has changed: nothing trains on it
 	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
+	// Experts are those of the prompt and the completion, as Experience.Experts; nil unless the sampler returns them.
+	Experts []byte
 	// Words are the reply of a model behind an API of text, in place of Tokens and Logprobs. Versions are then -1, and
 	// Source is that of the experience.
 	Words  *Message
@@ -292,7 +297,8 @@ func (m *Model) Continue(ctx context.Context, e *Experience, between []int32, op
 	if err != nil {
 		return err
 	}
-	c, err := m.call(ctx, Prompt{Tokens: slices.Concat(e.Tokens, between), Images: files}, append(slices.Clip(options), m.hold)...)
+	asked := Prompt{Tokens: slices.Concat(e.Tokens, between), Images: files, Experts: e.Experts}
+	c, err := m.call(ctx, asked, append(slices.Clip(options), m.hold)...)
 	if err != nil {
 		return err
 	}
@@ -466,6 +472,7 @@ func (e *Experience) extend(between []int32, c Completion, learnt bool) {
 	at := len(e.Tokens)
 	e.append(c.Tokens)
 	e.EnvironmentLen += len(between)
+	e.Experts = c.Experts
 	if !learnt {
 		e.EnvironmentLen += len(c.Tokens)
 		return

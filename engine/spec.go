@@ -39,10 +39,11 @@ type TrainerSpec struct {
 	// Say receives lines for people. It may be nil.
 	Say func(string)
 
-	// ParamOffload and OptimizerOffload keep weights and moments in host memory while they are not in
-	// use, and
-	// ReferenceOffload the weights of the reference.
-	ParamOffload, OptimizerOffload, ReferenceOffload bool
+	Offload
+
+	// Replay says that the experts of a token, in the passes of the policy and of its reference, are those of
+	// Experience.Experts. ForwardBackward refuses an experience with trained tokens but without experts.
+	Replay bool
 
 	// Dir is where the engine may write files that it needs while it is open. "" is a temporary
 	// directory.
@@ -55,6 +56,10 @@ type TrainerSpec struct {
 	// distributions with. It plans memory for them.
 	Teachers []string
 }
+
+// Offload says what is in host memory while it is not in use: the weights, the optimizer's moments, and the
+// weights of the reference.
+type Offload struct{ ParamOffload, OptimizerOffload, ReferenceOffload bool }
 
 // VisionSpec says how a model sees images.
 type VisionSpec struct {
@@ -115,9 +120,8 @@ type SamplerSpec struct {
 	Start ServerSpec
 	// Service is where a sampler samples that computes nothing itself.
 	Service ServiceSpec
-	// Record says that completions are trained on: a sampler that cannot return ids and
-	// log-probabilities as sampled is refused when it is opened.
-	Record bool
+	// Record says what training needs of completions. A sampler that cannot return it is refused when it is opened.
+	Record RecordSpec
 	// Scores says that the sampler is opened to score given tokens, as a Rescorer: one that cannot is
 	// refused when it is opened.
 	Scores bool
@@ -133,6 +137,12 @@ type SamplerSpec struct {
 	Shared  bool
 	InPlace bool
 	Beside  Trainer
+}
+
+// RecordSpec says what training needs of completions.
+type RecordSpec struct {
+	Tokens bool // ids and log-probabilities as sampled
+	Routes bool // the experts of each token (Completion.Experts)
 }
 
 // ExternalSpec names a model behind an API of text. Its fields are keys of model.external_model.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
@@ -22,6 +23,20 @@ type Mixture struct {
 
 	Layers  []bool  // [NumLayers] which layers have experts; the others have one MLP
 	AuxLoss float64 // coefficient of the load-balancing loss (Fedus et al. 2022) in training; 0 for none
+}
+
+// Routes returns the form of the experts that are recorded of a token. It is zero without a mixture.
+func (m *Mixture) Routes() (r experience.Routes) {
+	if m == nil {
+		return r
+	}
+	for _, sparse := range m.Layers {
+		if sparse {
+			r.Layers++
+		}
+	}
+	r.PerToken, r.Experts = m.PerToken, m.Experts
+	return r
 }
 
 // LoadMetrics describes how routers have distributed tokens over experts, from the tokens that each

@@ -17,6 +17,9 @@ type balance struct {
 	mixture *model.Mixture
 	layers  int       // with experts
 	counts  [][]int64 // [layers of the model][experts] tokens sent since the last optimizer step
+	// Of the same tokens, those whose experts were given, a token once a layer, and of these those for which the router
+	// would have picked others.
+	given, changed int64
 
 	// for the current batch, by segment of the packing
 	uses          []int64   // [segments] sequences that have the segment
@@ -91,6 +94,9 @@ func (b *balance) observe(pool *kernel.Pool, layer int, r *experts.Routing, p *p
 			for _, expert := range r.Chosen(row) {
 				counts[expert] += b.uses[i]
 			}
+			if p.has(row) {
+				b.given, b.changed = b.given+b.uses[i], b.changed+b.uses[i]*r.Changed(row)
+			}
 		}
 	}
 	if !b.weighs() {
@@ -155,10 +161,14 @@ func (b *balance) byRow() func(row int) []float32 {
 	return func(row int) []float32 { return b.gradient[int(b.segmentOf[row])*n:][:n] }
 }
 
-// report adds the load of the experts since the last step to the metrics.
+// report adds the load of the experts since the last step to the metrics, and router/replay_changed.
 func (b *balance) report(metrics trinity.Metrics) {
-	if b != nil {
-		metrics.Add(b.mixture.LoadMetrics(b.counts))
+	if b == nil {
+		return
+	}
+	metrics.Add(b.mixture.LoadMetrics(b.counts))
+	if b.given > 0 {
+		metrics["router/replay_changed"] = float64(b.changed) / float64(b.given)
 	}
 }
 
@@ -167,6 +177,7 @@ func (b *balance) clear() {
 	if b == nil {
 		return
 	}
+	b.given, b.changed = 0, 0
 	for _, counts := range b.counts {
 		clear(counts)
 	}

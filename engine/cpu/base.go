@@ -63,6 +63,9 @@ func openBase(opts Options) (*base, *model.Model, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkReplay(source.Config, &opts); err != nil {
+		return nil, nil, errors.Join(err, source.Close())
+	}
 	own := opts.Pool == nil
 	if own {
 		opts.Pool = kernel.NewPool(0)
@@ -121,6 +124,7 @@ func (e *Engine) borrow(ctx context.Context) (*passes, error) {
 		return nil, ctx.Err()
 	}
 	e.passes.backbone.balance, e.passes.head.compare.teachers = e.balance, e.teachers
+	e.passes.packing.routes = e.replayed()
 	return e.passes, nil
 }
 

@@ -79,7 +79,7 @@ func (b *backbone) activate(index int, l *layer, a *activations, p *packing) {
 	}
 	b.scalePart(mid)
 	kernel.AddRows(b.pool, mid, in)
-	b.activateMLP(l, a, b.normed(l.mlpNorm, mid, a.midRstd))
+	b.activateMLP(l, a, b.normed(l.mlpNorm, mid, a.midRstd), p.replayed(b.cfg, index))
 }
 
 // attendTo computes a layer's attention from q, k and v as the projections give them.
@@ -115,10 +115,10 @@ func (b *backbone) beforeNorm(out, read kernel.Matrix) kernel.Matrix {
 }
 
 // activateMLP computes the inputs of the activation function in the MLP, or in the experts, from
-// the normed inputs [rows, H].
-func (b *backbone) activateMLP(l *layer, a *activations, normed kernel.Matrix) {
+// the normed inputs [rows, H]. given returns the experts of a row; it may be nil.
+func (b *backbone) activateMLP(l *layer, a *activations, normed kernel.Matrix, given func(row int) []int32) {
 	if l.experts != nil {
-		b.activateExperts(l.experts, a.experts, normed)
+		b.activateExperts(l.experts, a.experts, normed, given)
 		return
 	}
 	l.gateUp.apply(b.pool, b.work.low, a.gateUp.RowRange(0, normed.Rows), normed)

@@ -59,6 +59,7 @@ func (p *packing) keepNeeded() (rows []int) {
 		for from := s.Start; from < s.Start+s.Len; from++ {
 			row[from] = int32(len(rows))
 			p.tokens[len(rows)], p.positions[len(rows)] = p.tokens[from], p.positions[from]
+			p.moveExperts(len(rows), from)
 			rows = append(rows, from)
 		}
 		if s.Prefix >= 0 {

@@ -109,11 +109,7 @@ func (samplerPlugin) Reads(*config.Settled) map[string]string {
 
 // Refuses implements config.SharedKeys.
 func (trainerPlugin) Refuses(c *config.Settled) []config.Refusal {
-	refusals := rope(c)
-	if c.Algorithm.EnableRouterReplay {
-		refusals = append(refusals, config.Refusal{Key: "algorithm.enable_router_replay", What: "router replay of mixture-of-experts models"})
-	}
-	return refusals
+	return rope(c)
 }
 
 // ScoresWhole says that log-probabilities are those of the whole distribution, whatever part of it is sampled.
@@ -121,11 +117,7 @@ func (samplerPlugin) ScoresWhole() {}
 
 // Refuses implements config.SharedKeys.
 func (samplerPlugin) Refuses(c *config.Settled) []config.Refusal {
-	refusals := rope(c)
-	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
-		refusals = append(refusals, config.Refusal{Key: "explorer.rollout_model.enable_return_routed_experts", What: "routed experts of mixture-of-experts models"})
-	}
-	return append(refusals, config.ChangedSampling(c, unchanged, "; rollout_args of eval_tasksets may set top_p and top_k")...)
+	return append(rope(c), config.ChangedSampling(c, unchanged, "; rollout_args of eval_tasksets may set top_p and top_k")...)
 }
 
 // rope refuses positions other than the model's own.

@@ -88,10 +88,10 @@ func takeMixtureSpace(cfg *model.Config, rows int, train bool, t *kernel.Taker) 
 }
 
 // activateExperts computes the activations of a layer's experts from the normed inputs [rows, H].
-func (b *backbone) activateExperts(x *mixture, a *mixtureActivations, normed kernel.Matrix) {
+func (b *backbone) activateExperts(x *mixture, a *mixtureActivations, normed kernel.Matrix, given func(row int) []int32) {
 	w, r := &b.work, a.routing
 	x.router.apply(b.pool, w.low, r.Logits(normed.Rows), normed)
-	r.Route(b.pool)
+	r.Route(b.pool, given)
 	in := w.experts.in
 	r.Gather(b.pool, in, normed)
 	r.Each(b.pool, func(i, from, to int) {

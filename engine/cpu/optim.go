@@ -97,7 +97,7 @@ func takeVector(memory *account, prefix string, l *layout, why string) (vector, 
 //
 // The metrics are grad_norm, before clipping, and lr. For a model with experts they include
 // router/load_max, router/load_min and router/load_entropy, the load of the experts since the last
-// step (see balance.report).
+// step, and with replayed experts router/replay_changed (see balance.report).
 func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	if err := checkOptim(p); err != nil {
 		return nil, err

@@ -33,6 +33,7 @@ type Options struct {
 	MaxLength int  // tokens of the longest sequence, to plan scratch; 0 means MaxTokens
 	Reference bool // Trainer.Reference will be called; without LoRA this keeps a second copy of the initial weights
 
+	Replay    bool                 // tokens have the experts of Experience.Experts; see engine.TrainerSpec
 	Optimizer engine.OptimizerSpec // how OptimStep changes the weights
 
 	TeacherWidth int // hidden size of the widest teacher that SetTeachers will get; 0 for none

@@ -6,7 +6,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
-	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // headRow is a next-token distribution and one token of it, or a value.
@@ -47,13 +46,15 @@ type packing struct {
 	softSpace []float32 // the numbers of soft
 	uses      []use     // by head row, then by experience
 	path      []int32   // rows of the tokens of the sequence that is packed
+	replay              // the experts of its rows
 }
 
 // stretch is the part of an experience that the engine computes: Tokens[:n].
 type stretch struct {
 	experience int
 	tokens     []int32
-	table      int // first row of its RoPE table
+	table      int    // first row of its RoPE table
+	experts    []byte // of the tokens; nil if the routers choose
 }
 
 // pack packs a batch and reuses the memory of p. tableOf returns the first row of the RoPE table
@@ -61,16 +62,18 @@ type stretch struct {
 // prefixes.
 func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(length int) int) {
 	p.tokens, p.positions, p.segments, p.sequences, p.uses = p.tokens[:0], p.positions[:0], p.segments[:0], p.sequences[:0], p.uses[:0]
-	p.soft, p.softSpace = p.soft[:0], p.softSpace[:0]
+	p.soft, p.softSpace, p.experts = p.soft[:0], p.softSpace[:0], p.experts[:0]
 	var work []stretch
 	for i, e := range batch {
 		if last := lastTrained(e.Mask); last > 0 {
-			work = append(work, stretch{experience: i, tokens: e.Tokens[:last], table: tableOf(len(e.Tokens) - 1)})
+			work = append(work, stretch{
+				experience: i, tokens: e.Tokens[:last], table: tableOf(len(e.Tokens) - 1), experts: p.expertsOf(e, last),
+			})
 		}
 	}
 	if share {
 		slices.SortStableFunc(work, func(a, b stretch) int {
-			return cmp.Or(cmp.Compare(a.table, b.table), slices.Compare(a.tokens, b.tokens))
+			return cmp.Or(cmp.Compare(a.table, b.table), p.compare(&a, &b))
 		})
 	}
 	for len(work) > 0 {
@@ -88,9 +91,10 @@ func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(len
 // the segments before it.
 func (p *packing) branch(batch []*trinity.Experience, work []stretch, prefix, depth int) {
 	first, last := work[0], work[len(work)-1]
-	common := depth + experience.CommonPrefix(first.tokens[depth:], last.tokens[depth:])
+	common := p.commonPrefix(&first, &last)
 	if common > depth {
 		prefix = p.addSegment(first.tokens[depth:common], prefix, depth, first.table)
+		p.addExperts(&first, depth, common)
 	}
 	for len(work) > 0 && len(work[0].tokens) == common {
 		p.addUses(batch[work[0].experience], work[0])
@@ -99,7 +103,7 @@ func (p *packing) branch(batch []*trinity.Experience, work []stretch, prefix, de
 	}
 	for len(work) > 0 {
 		n := 1
-		for n < len(work) && work[n].tokens[common] == work[0].tokens[common] {
+		for n < len(work) && p.commonPrefix(&work[n], &work[0]) > common {
 			n++
 		}
 		p.branch(batch, work[:n], prefix, common)

@@ -35,6 +35,9 @@ func (s *passes) check(batch []*trinity.Experience, want trinity.Streams) error 
 			return fmt.Errorf("cpu: experience %s has %d tokens, but beyond %d the model's longrope has other frequencies, which this engine does "+
 				"not compute: lower max_model_len", x.ID, len(x.Tokens), most)
 		}
+		if err := s.packing.checkExperts(x); err != nil {
+			return err
+		}
 		for _, tokens := range [][]int32{x.Tokens, x.Targets} {
 			for t, token := range tokens {
 				if token < 0 || int(token) >= s.cfg.VocabSize {
@@ -80,6 +83,7 @@ func (s *passes) eachPart(rest []*trinity.Experience, do func(part []*trinity.Ex
 // fitting returns the number of sequences, from the first, that fit the planned memory; at least 1.
 func (s *passes) fitting(rest []*trinity.Experience) int {
 	tables := map[int]*experience.Prefixes{} // by their length, if it has its own RoPE table
+	known := symbols{}
 	tokens := 0
 	for n, x := range rest {
 		length := len(x.Tokens) - 1
@@ -90,7 +94,7 @@ func (s *passes) fitting(rest []*trinity.Experience) int {
 			tables[length] = new(experience.Prefixes)
 		}
 		tokens -= tables[length].Tokens()
-		tables[length].Add(x.Tokens)
+		tables[length].Add(known.of(&s.packing.replay, x))
 		tokens += tables[length].Tokens()
 		if n > 0 && tokens > s.maxTokens {
 			return n
@@ -145,6 +149,9 @@ func (s *passes) train(ctx context.Context, m, grad *network, b *trinity.Batch, 
 ) {
 	want, balance := loss.Streams(), s.backbone.balance
 	if err := s.check(b.Experiences, want); err != nil {
+		return nil, false, err
+	}
+	if err := s.packing.require(b.Experiences); err != nil {
 		return nil, false, err
 	}
 	if want.Discriminator {

@@ -143,7 +143,7 @@ func engineOptions(spec engine.TrainerSpec) (Options, error) {
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: spec.LoRA, Seed: spec.Seed,
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
 		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType, PublishDType: spec.PublishDType,
-		TeacherWidth: width, Value: spec.Head == engine.ValueHead, Score: spec.Head == engine.ScoreHead,
+		TeacherWidth: width, Replay: spec.Replay, Value: spec.Head == engine.ValueHead, Score: spec.Head == engine.ScoreHead,
 	}, checkSpecHead(spec)
 }
 
@@ -157,7 +157,8 @@ func newSampler(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (
 
 func samplerOptions(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (sampler.Options, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text,
-		KeepAcrossVersions: spec.KeepAcrossVersions, InPlace: spec.Shared && spec.Quantization == "" && (spec.InPlace || spec.LoRA != nil)}
+		KeepAcrossVersions: spec.KeepAcrossVersions, Routes: spec.Record.Routes,
+		InPlace: spec.Shared && spec.Quantization == "" && (spec.InPlace || spec.LoRA != nil)}
 	switch spec.Quantization {
 	case "":
 	case "bf16":

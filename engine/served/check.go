@@ -18,6 +18,7 @@ type checker struct {
 	rank   int                       // the largest of an adapter; 0 without any
 	record bool                      // log-probabilities are trained on
 	scores bool                      // it is asked to score given tokens
+	router router                    // the experts that it must return
 	tokens func(text string) []int32 // encodes a text; nil for a model without a tokenizer
 	image  int32                     // the token of a prompt that a server replaces by an image; -1 for none
 }
@@ -116,7 +117,7 @@ func (c *checker) question(ctx context.Context, s *server, temperature float32, 
 	q := &query{eos: c.eos, SamplingParams: trinity.SamplingParams{
 		N: 1, Temperature: temperature, MaxTokens: questionTokens, IgnoreEOS: true, StopTokens: stop, Seed: math.MaxInt64,
 	}}
-	q.prompt = c.asked()
+	q.prompt, q.routed = c.asked(), c.router.Layers > 0
 	if c.record {
 		q.TopLogprobs = trinity.MaxTopLogprobs
 	}
@@ -132,6 +133,9 @@ func (c *checker) question(ctx context.Context, s *server, temperature float32, 
 			s.name(), len(a.logprobs), len(a.tokens), about.flags.logprobs)
 	}
 	if err := c.checkAnswer(q, a); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name(), err)
+	}
+	if _, err := c.router.of(q, a); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name(), err)
 	}
 	return a, nil

@@ -56,6 +56,9 @@ type query struct {
 	adapter                bool    // the policy is an adapter
 	other                  string  // adapter on the server that the request names; "" for the policy and the base
 	told                   int     // tokens that OnToken has got
+	routed                 bool    // the server is to return the experts of each token, from place routedFrom
+	routedFrom             int
+	experts                []byte // of the places before it
 }
 
 // tell passes tokens on that OnToken has not got yet.
@@ -88,6 +91,8 @@ type answer struct {
 	reused    int      // tokens of the prompt that the server had computed before
 	weights   []string // names of the weights that sampled the tokens; nil if the server does not tell
 	last      bool     // weights has those of the last token alone
+	routed    string   // experts of the tokens, in base64; "" if the server gave none
+	bare      bool     // routed is an array without a header
 }
 
 // place adds the log-probability of a token to an answer, with the most likely tokens at its place if n of

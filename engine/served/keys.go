@@ -81,8 +81,20 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 	if c.Explorer.RolloutModel.Quantization != "" {
 		refuse(model+".quantization", "another quantization than the server's", "start the server with it, and use algorithm.rollout_correction")
 	}
-	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
-		refuse(model+".enable_return_routed_experts", "routed experts of mixture-of-experts models", "")
+	m := &c.Explorer.RolloutModel
+	key, wanted := model+".enable_return_routed_experts", m.EnableReturnRoutedExperts
+	if c.Algorithm.EnableRouterReplay {
+		key, wanted = "algorithm.enable_router_replay", true
+	}
+	owns := starts && len(m.BaseUrls) == 0
+	switch {
+	case !wanted:
+	case !starts:
+		refuse(key, "the experts of tokens, which this server does not return", "use vllm, sglang or cpu")
+	case owns && m.PipelineParallelSize > 1:
+		refuse(model+".pipeline_parallel_size", "pipeline stages, with which servers return no experts", "use tensor_parallel_size")
+	case owns && !m.EnablePrefixCaching:
+		refuse(model+".enable_prefix_caching", "no prefix cache, without which servers return no experts", "set it to true")
 	}
 	for i, l := range c.Model.LoraConfigs {
 		if namesHead(&l.LoRASpec) {

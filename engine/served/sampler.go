@@ -59,6 +59,10 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 			q := &query{SamplingParams: p, prompt: prompt.Tokens, images: prompt.Images, collapsed: collapsed, eos: s.checker.eos, other: other.name}
 			q.adapter = s.pool.servers.adapter && p.Adapter == ""
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
+			if s.checker.router.Layers > 0 && !p.Untrained {
+				q.routed, q.experts = true, prompt.Experts
+				q.routedFrom = s.checker.router.known(q)
+			}
 			if p.OnToken != nil {
 				q.OnToken = func(_ int, s trinity.Sampled) {
 					telling.Lock()
@@ -151,6 +155,7 @@ func seedOf(seed uint64, i int) uint64 {
 
 // one asks for one completion.
 func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
+	var routed *answer
 	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, target *server) (err error) {
 		defer func() {
 			if err != nil && q.told > 0 {
@@ -181,10 +186,16 @@ func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,
 			Changed: q.Constrains(),
 		}
+		routed = a
 		s.pool.computed(q.prompt, a.tokens, target)
 		q.tell(a)
 		return nil
 	})
+	if err == nil && q.routed {
+		if c.Experts, err = s.checker.router.of(q, routed); err != nil { // no other server would help, and the run can go on
+			err = &trinity.RolloutError{Kind: trinity.FailedModel, Err: fmt.Errorf("a server of the policy: %w", err)}
+		}
+	}
 	return c, err
 }
 

@@ -58,7 +58,7 @@ func closeSampler(t *testing.T, s trinity.Sampler) {
 
 // spec is that of a run that trains on what servers sample.
 func spec(urls ...string) engine.SamplerSpec {
-	return engine.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32, Servers: urls, Record: true, Patience: time.Minute}
+	return engine.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32, Servers: urls, Record: engine.RecordSpec{Tokens: true}, Patience: time.Minute}
 }
 
 func build(t *testing.T, kind string, args map[string]any) engine.SamplerOpener {
@@ -138,7 +138,7 @@ func TestServersAreSamplers(t *testing.T) {
 func TestBiasedRequests(t *testing.T) {
 	recorded := must(t, "vllm", spec(kinds[0].start(t).URL))
 	plain := spec(kinds[0].start(t).URL)
-	plain.Record = false
+	plain.Record.Tokens = false
 	unrecorded := must(t, "vllm", plain)
 	for _, c := range []struct {
 		p    trinity.SamplingParams
@@ -198,7 +198,7 @@ func TestLiesAreFoundAtTheStart(t *testing.T) {
 					t.Errorf("got %v, want one line with %q and the address", err, c.want)
 				}
 				evaluation := spec(fake.URL)
-				evaluation.Record = false
+				evaluation.Record.Tokens = false
 				if _, err := open(t, k.plugin, evaluation, nil); (err == nil) != c.evaluation {
 					t.Errorf("evaluation: %v", err)
 				}
@@ -303,7 +303,7 @@ func TestWeightsThatAreNotLoaded(t *testing.T) {
 			t.Errorf("%s: %v, want %q and the address", c.name, err, c.want)
 		}
 		with := spec(fake.URL)
-		with.Record = false // so that the next run asks what the lie does not change
+		with.Record.Tokens = false // so that the next run asks what the lie does not change
 		if _, err := open(t, c.plugin, with, nil); err != nil {
 			t.Errorf("%s: the server does not go on: %v", c.name, err)
 		}

@@ -101,7 +101,9 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		ReturnLogprob  bool         `json:"return_logprob"`
 		TopLogprobsNum int          `json:"top_logprobs_num,omitzero"`
 		LoraPath       string       `json:"lora_path,omitzero"`
-	}{InputIDs: q.prompt, ReturnLogprob: true, TopLogprobsNum: q.TopLogprobs, Params: sglangParams{
+		ReturnRouted   bool         `json:"return_routed_experts,omitzero"`
+		RoutedFrom     int          `json:"routed_experts_start_len,omitzero"`
+	}{InputIDs: q.prompt, ReturnRouted: q.routed, RoutedFrom: q.routedFrom, ReturnLogprob: true, TopLogprobsNum: q.TopLogprobs, Params: sglangParams{
 		sampling: q.sampling(), MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), NoStopTrim: true, SamplingSeed: q.Seed,
 		TopK: cmp.Or(max(0, q.TopK), -1),
 	}}
@@ -116,13 +118,15 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 			Versions      []span                         `json:"weight_versions"`
 			Logprobs      []sglangLogprob                `json:"output_token_logprobs"`
 			Top           [][]sglangLogprob              `json:"output_top_logprobs"`
+			RoutedExperts string                         `json:"routed_experts"`
 		} `json:"meta_info"`
 	}
 	if err := s.client.Call(ctx, "/generate", &r, &reply); err != nil {
 		return nil, err
 	}
 	m := &reply.Meta
-	a := &answer{finish: m.FinishReason.Type, promptLen: m.PromptTokens, reused: m.CachedTokens, weights: names(m.Versions)}
+	a := &answer{finish: m.FinishReason.Type, promptLen: m.PromptTokens, reused: m.CachedTokens, weights: names(m.Versions),
+		routed: m.RoutedExperts, bare: true}
 	if a.weights == nil && m.WeightVersion != "" {
 		a.weights, a.last = []string{m.WeightVersion}, true
 	}

@@ -53,6 +53,7 @@ func sglangFlags(c *command, spec *engine.SamplerSpec) {
 	c.add(!o.PrefixCaching, "--disable-radix-cache")
 	c.add(o.Eager, "--disable-cuda-graph")
 	c.add(o.ExpertParallel, "--expert-parallel-size", strconv.Itoa(max(1, o.TensorParallel)))
+	c.add(spec.Record.Routes, "--enable-return-routed-experts")
 	c.add(spec.Start.Place.Beside != "", "--enable-memory-saver", "--enable-weights-cpu-backup")
 	if spec.LoRA != nil { // a batch may have the model, the policy that comes, the one that goes and the others
 		c.add(true, "--enable-lora", "--max-lora-rank", strconv.Itoa(needsToStart(spec).rank), "--lora-target-modules", "all",

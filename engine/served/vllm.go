@@ -115,7 +115,8 @@ func statusOf(err error) int {
 func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapters.of(q), s.model) }
 
 func (s *vllmServer) sample(ctx context.Context, q *query) (*answer, error) {
-	if s.byTokens && (q.OnToken == nil || len(q.images) > 0) { // of tokens beside images it has no stream that tells all
+	// Of tokens beside images, and of experts, it has no stream that tells all.
+	if s.byTokens && (q.OnToken == nil || q.routed || len(q.images) > 0) {
 		return s.generate(ctx, q)
 	}
 	return s.complete(ctx, q)
@@ -151,9 +152,10 @@ func (s *vllmServer) complete(ctx context.Context, q *query) (*answer, error) {
 	r := struct {
 		openai.Request
 		ReturnWeightVersions bool `json:"return_weight_versions,omitzero"`
-	}{Request: q.completion(), ReturnWeightVersions: s.isVLLM}
+		RoutedFrom           int  `json:"routed_experts_prompt_start,omitzero"`
+	}{Request: q.completion(), ReturnWeightVersions: s.isVLLM, RoutedFrom: q.routedFrom}
 	r.Model = s.name(q)
-	if s.isVLLM && q.OnToken != nil {
+	if s.isVLLM && q.OnToken != nil && !q.routed { // parts of a reply have no experts
 		r.Stream, r.StreamOptions.IncludeUsage = true, true
 		return s.stream(ctx, &r, q)
 	}
@@ -170,6 +172,7 @@ type vllmReply struct {
 		openai.Choice
 		PromptTokenIDs []int32 `json:"prompt_token_ids"`
 		WeightVersions []span  `json:"weight_versions"`
+		RoutedExperts  string  `json:"routed_experts"`
 	}
 	PromptTokenIDs []int32 `json:"prompt_token_ids"`
 	Usage          usage
@@ -189,7 +192,7 @@ func (reply *vllmReply) answer(q *query) (*answer, error) {
 	if a.prompt = c.PromptTokenIDs; a.prompt == nil {
 		a.prompt = reply.PromptTokenIDs
 	}
-	a.weights = names(c.WeightVersions)
+	a.weights, a.routed = names(c.WeightVersions), c.RoutedExperts
 	a.count(reply.Usage)
 	return a, nil
 }
@@ -204,6 +207,7 @@ type vllmParams struct {
 	Prompt     *int   `json:"prompt_logprobs,omitzero"`
 	Seed       uint64 `json:"seed"`
 	TopK       int    `json:"top_k,omitzero"` // 0 is all
+	RoutedFrom int    `json:"routed_experts_prompt_start,omitzero"`
 }
 
 // vllmGenerated is the reply of /inference/v1/generate.
@@ -212,6 +216,7 @@ type vllmGenerated struct {
 		TokenIDs       []int32 `json:"token_ids"`
 		FinishReason   string  `json:"finish_reason"`
 		WeightVersions []span  `json:"weight_versions"`
+		RoutedExperts  string  `json:"routed_experts"`
 		Logprobs       struct{ Content []vllmLogprob }
 	}
 	Placeholders   map[string][]placeholder          `json:"mm_placeholders"`
@@ -231,7 +236,7 @@ func (v vllmTokens) generated(ctx context.Context, q *query, prompt *int) (*vllm
 		Params         vllmParams `json:"sampling_params"`
 	}{v.server.name(q), q.parts(), q.prompt, true, vllmParams{
 		sampling: q.sampling(), Detokenize: len(q.Stop) > 0, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinTokens: q.least(),
-		Prompt: prompt, Seed: q.Seed, TopK: max(0, q.TopK),
+		Prompt: prompt, Seed: q.Seed, TopK: max(0, q.TopK), RoutedFrom: q.routedFrom,
 	}}
 	if len(q.images) > 0 {
 		r.TokenIDs = q.collapsed
@@ -258,6 +263,7 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 	a := &answer{
 		tokens: c.TokenIDs, finish: c.FinishReason, prompt: reply.PromptTokenIDs, promptLen: reply.Usage.PromptTokens,
 		reused: reply.Usage.PromptTokensDetails.CachedTokens, weights: names(c.WeightVersions),
+		routed: c.RoutedExperts,
 	}
 	for _, l := range c.Logprobs.Content {
 		var top []trinity.TokenLogprob

@@ -56,6 +56,10 @@ func vllmFlags(c *command, spec *engine.SamplerSpec) {
 	c.add(spec.Start.Place.Beside != "", "--enable-sleep-mode")
 	c.add(s.Eager, "--enforce-eager")
 	c.add(s.ExpertParallel, "--enable-expert-parallel")
+	if spec.Record.Routes {
+		c.env["VLLM_USE_V2_MODEL_RUNNER"] = "1" // the other one records no experts
+		c.add(true, "--enable-return-routed-experts")
+	}
 	if spec.LoRA != nil {
 		c.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
 		c.add(true, "--enable-lora", "--max-loras", strconv.Itoa(2+len(spec.Adapters)+spec.Slots))

@@ -99,6 +99,8 @@ func decodeField(e *trinity.Experience, tag int, r *reader) (err error) {
 		e.Source = string(r.rest())
 	case tagPart:
 		e.Part = string(r.rest())
+	case tagExperts:
+		e.Experts, err = unpackExperts(r.rest(), len(e.Tokens))
 	default:
 		return errors.New("unknown: a newer version of Trinity-Go wrote it")
 	}

@@ -27,6 +27,7 @@
 //	20   environment_len   varint
 //	21   truth             UTF-8; likewise 23 source, 24 part
 //	22   images            of each: length of the digest (varint), digest (UTF-8), at, len, three of grid (varints)
+//	25   experts           those of Experience.Experts, compressed with zstd (RFC 8878)
 //
 // Numbers are the byte 0 and float32 × T. If it takes at most half the space, they are the byte 1
 // and runs of equal numbers, each its length (varint) and its float32. An advantage that all tokens
@@ -67,6 +68,7 @@ const (
 	tagImages
 	tagSource
 	tagPart
+	tagExperts
 )
 
 // Forms of numbers.

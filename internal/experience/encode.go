@@ -65,6 +65,9 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 	dst = appendImages(dst, e.Images)
 	dst = appendText(dst, tagSource, e.Source)
 	dst = appendText(dst, tagPart, e.Part)
+	if len(e.Experts) > 0 {
+		dst = appendField(dst, tagExperts, packExperts(e.Experts))
+	}
 	return append(dst, tagEnd), nil
 }
 

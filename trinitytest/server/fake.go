@@ -39,6 +39,9 @@ const (
 	KeepsCache     Lie = "cannot drop its prefix cache"
 	SilentPause    Lie = "never answers that it is paused"
 	OldWeights     Lie = "keeps its old weights under the name of new ones"
+	NoExperts      Lie = "returns no experts"
+	FewExperts     Lie = "returns the experts of too few tokens"
+	FarExperts     Lie = "returns an expert that the model does not have"
 	OtherBit       Lie = "has another bit in a tensor than other servers"
 )
 
@@ -57,6 +60,7 @@ type Options struct {
 	MaxRank int                       // of adapters; 0 is not told
 	Encode  func(text string) []int32 // its tokenizer; nil: it encodes no texts
 	Model   string                    // directory of the model that it was started with; "": it tells no digests before a load
+	Routed  [2]int                    // layers with experts and experts of a token: --enable-return-routed-experts, of 256 experts at most
 	Sleeps  bool                      // --enable-sleep-mode of vLLM, --enable-memory-saver of SGLang
 
 	// of vLLM alone
@@ -84,6 +88,7 @@ type Fake struct {
 	sampler trinity.Sampler
 	images  Images
 	vocab   int
+	experts [2]int // Options.Routed
 
 	mu      sync.Mutex
 	lie     Lie

@@ -10,7 +10,7 @@ import (
 // SGLang starts a fake of SGLang 0.5.23 that answers with a sampler.
 func SGLang(t Host, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
-	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
+	f := &Fake{sampler: s, vocab: o.Vocab, experts: o.Routed, weights: "default"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
 		info := map[string]any{"version": "0.5.23", "context_length": nil, "enable_lora": o.LoRA, "max_lora_rank": nil,
@@ -77,6 +77,7 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 		TopLogprobsNum  int     `json:"top_logprobs_num"`
 		LogprobStartLen *int    `json:"logprob_start_len"`
 		LoraPath        string  `json:"lora_path"`
+		RoutedFrom      int     `json:"routed_experts_start_len"`
 		Params          struct {
 			IgnoreEOS         bool              `json:"ignore_eos"`
 			MaxNewTokens      int               `json:"max_new_tokens"`
@@ -142,5 +143,6 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 		"input_token_logprobs": given,
 		"finish_reason":        map[string]any{"type": s.FinishReason}, "prompt_tokens": len(s.prompt), "weight_version": s.weights,
 		"output_token_logprobs": logprobs, "output_top_logprobs": top,
+		"routed_experts": f.routed(s, q.RoutedFrom, true),
 	}})
 }

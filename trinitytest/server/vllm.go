@@ -14,7 +14,7 @@ import (
 // VLLM starts a fake of vLLM 0.33 that answers with a sampler.
 func VLLM(t Host, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
-	f := &Fake{sampler: s, vocab: o.Vocab, images: o.Images, weights: "default"}
+	f := &Fake{sampler: s, vocab: o.Vocab, images: o.Images, experts: o.Routed, weights: "default"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		models := []any{map[string]any{"id": "tiny", "max_model_len": o.MaxLen}}
@@ -79,6 +79,7 @@ type vllmAsked struct {
 	IgnoreEOS         bool              `json:"ignore_eos"`
 	Logprobs          *int              `json:"logprobs"`
 	MaxTokens         int               `json:"max_tokens"`
+	RoutedFrom        int               `json:"routed_experts_prompt_start"`
 	MinP              float32           `json:"min_p"`
 	MinTokens         int               `json:"min_tokens"`
 	PresencePenalty   float32           `json:"presence_penalty"`
@@ -169,6 +170,9 @@ func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
 // vllmChoice writes a completion, or a part of one.
 func (f *Fake) vllmChoice(q *vllmAsked, s *sampled) map[string]any {
 	choice := map[string]any{"text": "text", "finish_reason": s.FinishReason, "prompt_token_ids": s.prompt}
+	if routed := f.routed(s, q.RoutedFrom, false); routed != nil {
+		choice["routed_experts"] = routed
+	}
 	if q.ReturnTokenIDs && s.ids != nil {
 		choice["token_ids"] = s.ids
 	}
@@ -259,6 +263,7 @@ func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
 		"prompt_token_ids": s.prompt, "usage": map[string]any{"prompt_tokens": len(s.prompt)},
 		"choices": []any{map[string]any{
 			"token_ids": s.ids, "finish_reason": s.FinishReason, "logprobs": map[string]any{"content": content},
+			"routed_experts":  f.routed(s, q.SamplingParams.RoutedFrom, false),
 			"weight_versions": []any{map[string]any{"version": s.weights, "start": 0, "end": len(s.ids)}},
 		}},
 	}

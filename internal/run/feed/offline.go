@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -153,6 +154,14 @@ func (s *Reader) Batches(ctx context.Context, usual trinity.Source) (trinity.Sou
 	return s.Method.Strategy.Open(usual, auxiliary)
 }
 
+// Admit returns why a stage cannot learn from an experience: its algorithm cannot, or replay of experts lacks them.
+func Admit(s *config.Settled, objective *algorithm.Algorithm, e *trinity.Experience) error {
+	if err := objective.Admit(e); err != nil || !s.Algorithm.EnableRouterReplay {
+		return err
+	}
+	return experience.RequireExperts(e)
+}
+
 // HeldOut reads the datasets on which the trainer measures its loss.
 func (s *Reader) HeldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
 	for _, b := range s.Data.Measured {
@@ -274,7 +283,7 @@ func (s *Reader) joining(format formatter) (formatter, error) {
 					token, at, model.VocabSize)
 			}
 		}
-		if err := s.Objective.Admit(e); err != nil {
+		if err := Admit(s.Settled, s.Objective, e); err != nil {
 			return err
 		}
 		if logprobs && e.Logprobs == nil && e.TrainedTokens() > 0 {

@@ -40,7 +40,8 @@ func (c *Learner) Options(ctx context.Context, steps int64) (o trainer.Options, 
 	c.Checkpoints.Forget = func(dir string) { c.forget(ctx, dir) }
 	o = trainer.Options{
 		Source: c.Source, Advantage: s.Objective.InTrainer(), Adaptive: s.Objective,
-		Reference: s.Objective.NeedsReference, Cache: newCache(cfg), Admit: s.Objective.Admit,
+		Reference: s.Objective.NeedsReference, Cache: newCache(cfg),
+		Admit: func(e *trinity.Experience) error { return feed.Admit(s.Settled, s.Objective, e) },
 		Policy: trainer.Learner{
 			Engine: c.Models.Policy, Loss: s.Objective.Loss, Epochs: cfg.Batch.Epochs,
 			Schedule: schedule(&cfg.Algorithm.Optimizer, steps), Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.Trainer.GradClip),

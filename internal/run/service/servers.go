@@ -91,7 +91,7 @@ func samplerOf(o *Options) (engine.SamplerOpener, *servers, error) {
 // on makes a sampler one on these servers. trains says that the trainer has a program, too, which takes the first GPU.
 func (s *servers) on(sample *engine.SamplerSpec, m Model, p *places, trains bool) error {
 	sample.LoRA, sample.Slots = &engine.LoRASpec{LoraRank: s.MaxRank, LoraAlpha: s.MaxRank}, s.MaxAdapters
-	sample.Record, sample.Patience, sample.Servers = true, startTimeout, s.BaseURLs
+	sample.Record.Tokens, sample.Patience, sample.Servers = true, startTimeout, s.BaseURLs
 	if len(s.BaseURLs) > 0 {
 		return nil
 	}

@@ -90,7 +90,7 @@ func TestServersGetGPUs(t *testing.T) {
 			continue
 		}
 		s := &kept.spec
-		if s.Start.Place.GPUs != c.each || s.Start.MemoryShare != c.share || s.LoRA.LoraRank != 32 || s.Slots != 8 || !s.Record {
+		if s.Start.Place.GPUs != c.each || s.Start.MemoryShare != c.share || s.LoRA.LoraRank != 32 || s.Slots != 8 || !s.Record.Tokens {
 			t.Errorf("%+v: %+v", c, s)
 		}
 		if c.trainer == "starting" && (s.Start.Place.Programs != trains.place.Programs) != c.shared { // one launcher gives a GPU to one program

@@ -31,7 +31,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			ModelPath: s.ModelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
 			Ahead: trainsAhead(s), Service: service, Layout: s.Trainer.Layout(),
-			Place: s.Openers.Programs.Train, Compile: s.Trainer.Compiled(), Vision: place.Vision(s.Settled),
+			Place: s.Openers.Programs.Train, Compile: s.Trainer.Compiled(), Vision: place.Vision(s.Settled), Replay: s.Algorithm.EnableRouterReplay,
 		}
 		all.Train.ParamOffload, all.Train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
 		all.Train.ReferenceOffload, _ = s.Trainer.Offload(config.ReferenceTree)
@@ -58,7 +58,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			InPlace:            train && takesTurns(s.Settled),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Speculate: s.Explorer.RolloutModel.Speculate,
 			Servers: s.Explorer.RolloutModel.BaseUrls,
-			Key:     s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
+			Key:     s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.record(),
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled),
 			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
@@ -68,6 +68,12 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 		}
 	}
 	return all
+}
+
+// record returns what training needs of completions.
+func (s *Stage) record() engine.RecordSpec {
+	tokens := s.Explores || s.Records()
+	return engine.RecordSpec{Tokens: tokens, Routes: tokens && (s.Algorithm.EnableRouterReplay || s.Explorer.RolloutModel.EnableReturnRoutedExperts)}
 }
 
 // trainsAhead reports whether the engine may train on before its sampler has the newest version: there

@@ -6,7 +6,12 @@
 // order of the experts. So it has the same bits in any batch and for any number of cores.
 package experts
 
-import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+)
 
 // Shape says how a mixture layer routes.
 type Shape struct {
@@ -27,6 +32,7 @@ type Routing struct {
 	place         []int32   // [tokens, PerToken] pairs of a token
 	token         []int32   // [pairs]
 	from          []int32   // [experts+1] first pair of every expert, then the number of pairs
+	changed       []int32   // [tokens] 1 if the router would have picked others than the given experts
 }
 
 // New takes the memory for so many tokens.
@@ -34,7 +40,7 @@ func New(t *kernel.Taker, shape Shape, tokens int) *Routing {
 	pairs := tokens * shape.PerToken
 	return &Routing{
 		Shape: shape, probabilities: t.Float32(tokens * shape.Experts), weights: t.Float32(pairs), dWeights: t.Float32(pairs),
-		chosen: t.Int32(pairs), place: t.Int32(pairs), token: t.Int32(pairs), from: t.Int32(shape.Experts + 1),
+		chosen: t.Int32(pairs), place: t.Int32(pairs), token: t.Int32(pairs), from: t.Int32(shape.Experts + 1), changed: t.Int32(tokens),
 	}
 }
 
@@ -46,12 +52,18 @@ func (r *Routing) Logits(tokens int) kernel.Matrix {
 }
 
 // Route turns the logits into probabilities and picks the best experts of every token. Of experts
-// with equal probabilities it picks the lowest.
-func (r *Routing) Route(pool *kernel.Pool) {
+// with equal probabilities it picks the lowest. Unless given is nil, a token has the experts that
+// given returns, if it returns any: PerToken different ones, in any order.
+func (r *Routing) Route(pool *kernel.Pool, given func(token int) []int32) {
 	eachToken(pool, r.tokens, func(t int) {
 		p := r.Probabilities(t)
 		softmax(p)
+		r.changed[t] = 0
 		r.pick(t, p)
+		if given != nil {
+			r.take(t, p, given(t))
+		}
+		r.weigh(t)
 	})
 	r.group()
 }
@@ -93,8 +105,32 @@ func softmax(x []float32) {
 	}
 }
 
-// pick chooses the experts of a token: it collects the best probabilities in a sorted list, then
-// orders them by expert.
+// Changed returns 1 if the router would have picked other experts for a token than the given ones, else 0.
+func (r *Routing) Changed(token int) int64 { return int64(r.changed[token]) }
+
+// take gives a token the given experts, unless there are none. Their order is that of pick, so that a
+// router's own choice has the weights that it has without take.
+func (r *Routing) take(token int, p []float32, given []int32) {
+	if given == nil {
+		return
+	}
+	chosen, weights := r.Chosen(token), r.weightsOf(token)
+	for _, expert := range given {
+		if !slices.Contains(chosen, expert) {
+			r.changed[token] = 1
+		}
+	}
+	if r.changed[token] == 0 {
+		return
+	}
+	copy(chosen, given)
+	slices.SortFunc(chosen, func(a, b int32) int { return cmp.Or(cmp.Compare(p[b], p[a]), cmp.Compare(a, b)) })
+	for i, expert := range chosen {
+		weights[i] = p[expert]
+	}
+}
+
+// pick chooses the experts of a token: it collects the best probabilities in a sorted list.
 func (r *Routing) pick(token int, p []float32) {
 	chosen, weights, n := r.Chosen(token), r.weightsOf(token), 0
 	for expert, v := range p {
@@ -108,6 +144,11 @@ func (r *Routing) pick(token int, p []float32) {
 		}
 		chosen[at], weights[at] = int32(expert), v
 	}
+}
+
+// weigh makes weights of the probabilities of a token's experts, and orders these by expert.
+func (r *Routing) weigh(token int) {
+	chosen, weights := r.Chosen(token), r.weightsOf(token)
 	if r.Normalise {
 		sum := float32(0)
 		for _, w := range weights {

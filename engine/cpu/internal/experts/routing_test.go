@@ -28,7 +28,7 @@ func routed(shape Shape, logits []float32) *Routing {
 	tokens := len(logits) / shape.Experts
 	r := New(&kernel.Taker{Arena: arena}, shape, tokens)
 	copy(r.Logits(tokens).Data, logits)
-	r.Route(kernel.NewPool(2))
+	r.Route(kernel.NewPool(2), nil)
 	return r
 }
 

@@ -13,6 +13,7 @@ type network struct {
 	weights *weights
 	cache   []kernel.KVPages // by layer; empty in a layer with a convolution
 	inputs  []kernel.Matrix  // by layer: [tokens, H] what convolutions read, by slot; see shortconv.go
+	routes  routes           // experts of the tokens in the cache
 	reading kernel.Reading   // plan of the step's attention
 	act     activations
 
@@ -91,6 +92,9 @@ func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network,
 		if m.cache[i], err = kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens), cached(opts.Storage)); err != nil {
 			return nil, err
 		}
+	}
+	if opts.Routes {
+		m.routes = t.routes(cfg, opts)
 	}
 	rows := opts.decodedRows() + opts.PrefillChunk
 	m.act = activations{
@@ -222,6 +226,7 @@ func (m *network) mlp(layer int, b *batch, x kernel.Matrix) {
 	m.mark("rest")
 	if w.mixture != nil {
 		m.mixture(layer, b, in)
+		m.routes.keep(layer, m.act.mixture.routing, b.slots)
 		m.mark("experts")
 	} else {
 		m.dense(layer, b, out, in)
@@ -271,6 +276,7 @@ func (m *network) head(b *batch, from, to int) kernel.Matrix {
 
 // copyPage copies the first tokens of a page to another, in all layers.
 func (m *network) copyPage(dst, src int32, tokens int) {
+	m.routes.copy(dst, src, tokens)
 	for layer := range m.cache {
 		if m.cfg.Convolves(layer) {
 			m.copyInputs(layer, dst, src, tokens)

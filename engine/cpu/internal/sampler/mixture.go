@@ -61,7 +61,7 @@ func (l *loader) mixture(w *mixtureWeights, prefix string) error {
 func (m *network) mixture(layer int, b *batch, x kernel.Matrix) {
 	w, a, size := m.weights.layers[layer].mixture, m.act.mixture, m.cfg.Mixture.Size
 	m.linear(a.routing.Logits(x.Rows), x, w.router)
-	a.routing.Route(m.pool)
+	a.routing.Route(m.pool, nil)
 	a.routing.Gather(m.pool, a.in, x)
 	low := m.lowOfPairs(b.adapted, layer, a.routing.Pairs())
 	a.routing.Each(m.pool, func(i, from, to int) {

@@ -35,6 +35,9 @@ type Options struct {
 	// Completion.Versions then begins with the version of the oldest K/V.
 	KeepAcrossVersions bool
 
+	// Routes returns the experts of each token (Completion.Experts). The model must have a mixture.
+	Routes bool
+
 	// Drafts is the number of draft tokens that a step verifies for a sequence, at most MostDrafts;
 	// Automatic lets the sampler choose. It changes no bit of what is sampled. 0 means none.
 	Drafts int
@@ -69,6 +72,9 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 	}
 	_, err := kernel.Forced()
 	errs := []error{err}
+	if o.Routes && cfg.Mixture == nil {
+		errs = append(errs, errors.New("sampler: the model has no router whose experts could be returned: leave out algorithm.enable_router_replay"))
+	}
 	if o.InPlace && o.Storage != kernel.F32 {
 		errs = append(errs, errors.New("sampler: InPlace needs matrices in f32"))
 	}

@@ -28,6 +28,8 @@ type request struct {
 	bias    []trinity.TokenLogprob // params.LogitBias, by token
 	tail    int                    // number of last tokens whose text may hold a stop string
 
+	experts []byte // of the prompt's first tokens, which an earlier completion had; see trinity.Prompt
+
 	admitted  int // completions that have become sequences
 	remaining int // completions that are not done
 

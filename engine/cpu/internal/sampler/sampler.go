@@ -221,6 +221,7 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	if err != nil {
 		return nil, err
 	}
+	r.experts = prompt.Experts
 	if err := s.inbox.push(r); err != nil {
 		return nil, err
 	}

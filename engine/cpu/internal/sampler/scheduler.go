@@ -216,7 +216,7 @@ func (s *scheduler) deliver() {
 		r.params.Tell(q.index, sampled)
 		if last && q.reason != "" {
 			finished = true
-			if q.complete() {
+			if q.complete(s.model.routes.of(q)) {
 				s.answered = append(s.answered, r)
 			}
 		}

@@ -133,12 +133,12 @@ func (q *sequence) finish(token int32, decode func([]int32) string) string {
 	return ""
 }
 
-// complete stores the completion in its request and reports whether it was the last one.
-func (q *sequence) complete() bool {
+// complete stores the completion, with its experts, in its request and reports whether it was the last one.
+func (q *sequence) complete(experts []byte) bool {
 	r := q.request
 	r.completions[q.index] = trinity.Completion{
 		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), TopLogprobs: q.tops, FinishReason: q.reason, Versions: q.versions,
-		Reused: q.reused, Changed: r.params.Constrains(),
+		Reused: q.reused, Changed: r.params.Constrains(), Experts: experts,
 	}
 	if r.scores != nil {
 		r.completions[q.index].Prompt = r.scores.PromptScores
