@@ -29,9 +29,9 @@ func (r *configReader) lacks(format string, args ...any) {
 	r.beyond = append(r.beyond, fmt.Sprintf(format, args...))
 }
 
-// readForeign reads which tensors the files of a directory have, which no field of the config says.
-func readForeign(dir string, c *Config) error {
-	f := c.Foreign
+// readTensors reads which tensors the files of a directory have, which no field of the config says. If the model reads
+// images, also whether its head is tied: the two parts of its config need not agree.
+func (f *Foreign) readTensors(dir string, tied *bool) error {
 	if f == nil || !HasWeights(dir) {
 		return nil
 	}
@@ -50,8 +50,8 @@ func readForeign(dir string, c *Config) error {
 		}
 	}
 	slices.SortFunc(f.Tensors, func(a, b TensorSpec) int { return strings.Compare(a.Name, b.Name) })
-	if f.Vision != nil { // the two parts of its config need not agree
-		c.TieEmbeddings = !has(stored, headName)
+	if f.Vision != nil {
+		*tied = !has(stored, headName)
 		f.Vision.Parameters = f.Vision.count(f.Tensors)
 	}
 	return nil

@@ -731,6 +731,7 @@ export const docs = {
   "trainer.torch.compute_dtype 1e90e4f0": "乘积的数值类型；权重为 f32。auto：GPU 上为 bf16，CPU 上为 f32",
   "trainer.torch.recompute 61a15553": "在反向传播中重新计算激活：内存更少，时间更多",
   "trainer.torch.head_rows 230cd914": "logits 同时存在的词元数",
+  "trainer.torch.vision 81c7ca2c": "是否也训练生成图像特征的部分",
   "trainer.torch.timeout 21eb6209": "工作进程必须应答请求的秒数",
   "trainer.trainer_args 2a8f9df0": "该引擎的参数（`trinity explain trainer NAME`）。Trinity-Go 自有的键。",
   "trainer.max_restarts c77a6d0e": "该引擎的工作进程死亡或没有及时应答请求之后，运行在此进程中从其最后一个检查点恢复的次数。0 结束运行，用同一命令恢复它。Trinity-Go 自有的键。",

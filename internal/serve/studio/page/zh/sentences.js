@@ -972,6 +972,7 @@ export const sentences = {
   "before they are added": "在相加之前",
   "a row of %d tokens": "一行 %d 个词元",
   "%d of %d layers recomputed": "重新计算 %[2]d 层中的 %[1]d 层",
+  "%d patches, of which %d layers of the tower are kept": "%d 个图块，其中保留视觉塔的 %d 层",
   "%d rows of %d tokens at once": "同时 %d 行，每行 %d 个词元",
   "torch: lora: %w": "torch：lora：%w",
   "Python, PyTorch and transformers, ranks: %d": "Python、PyTorch 和 transformers，rank 数：%d",
