@@ -79,7 +79,7 @@ func (s Store) Link(dir string) error {
 		if os.Symlink(path, link) == nil {
 			return nil
 		}
-		file, err := durable.ReadRegular(path, maxBytes) // a file system without links
+		file, err := durable.ReadRegular(path, MaxBytes) // a file system without links
 		if err != nil {
 			return err
 		}
