@@ -27,13 +27,13 @@ func coloursModel(t *testing.T) {
 	t.Chdir("..")
 }
 
-// A model of random weights learns the colour of a drawn square from demonstrations, then from rewards: guesses are right
-// in a third of the drawings.
+// A model of random weights learns colours of drawings from demonstrations, then from rewards: guesses are right in a third
+// of the drawings, and in half if the model sees which two colours a drawing has.
 func TestVLMColours(t *testing.T) {
 	coloursModel(t)
 	records := runExampleIn(t, t.TempDir(), "vlm_colours/colours.yaml", "stages.1.buffer.total_steps=3",
 		"cluster.start_timeout=1200", "stages.1.explorer.max_timeout=1200", "synchronizer.sync_timeout=1200")
-	if accuracy := curve(records, "rollout/accuracy/mean"); len(accuracy) != 3 || accuracy[2] < 0.45 {
-		t.Errorf("accuracy %.2f, want 3 steps, and at least 0.45 at the end", accuracy)
+	if accuracy := curve(records, "rollout/accuracy/mean"); len(accuracy) != 3 || accuracy[2] < 0.4 {
+		t.Errorf("accuracy %.2f, want 3 steps, and at least 0.40 at the end", accuracy)
 	}
 }
