@@ -42,8 +42,8 @@ func TestTasksShowTheirImages(t *testing.T) {
 		{`{"p": "a<image>b"}`, nil, "user:a<image>b"}, // the run has not read them yet
 		{`{"p": "a"}`, []string{}, "user:a"},
 		{`{"p": "<image><image>"}`, []string{"1"}, "have <image> 2 times, and the row has 1 images"},
-		{`{"p": [{"role": "system", "content": "s<image>"}, ` + user + `"a"}, {"role": "assistant", "content": "<image>"}, ` + user + `"b<image>"}]}`,
-			[]string{"1", "2"}, "system:s<image> user:[1]a assistant:<image> user:b[2]"},
+		{`{"p": [{"role": "system", "content": "s<image>"}, ` + user + `"a"}, {"role": "assistant", "content": "<image>"}, ` + user +
+			`"b<image>"}]}`, []string{"1", "2"}, "system:s<image> user:[1]a assistant:<image> user:b[2]"},
 		{`{"p": [` + user + `[{"type": "text", "text": "a"}, {"type": "image"}]}]}`, []string{"1"}, "user:a[1]"},
 		{`{"p": [` + user + `[{"type": "image"}, {"type": "text", "text": "a"}]}]}`, []string{"1"}, "user:[1]a"},
 		{`{"p": [{"role": "system", "content": "s"}]}`, []string{"1"}, "no text of the user"},
@@ -69,7 +69,8 @@ func TestTasksShowTheirImages(t *testing.T) {
 
 // Who shows images of one chat changes no other: rollouts of a group share their task.
 func TestShowImagesLeavesTheChat(t *testing.T) {
-	chat := []trinity.Message{{Role: "user", Content: "a<image>", Extra: map[string]json.RawMessage{"content": json.RawMessage(`"x"`), "k": nil}}}
+	extra := map[string]json.RawMessage{"content": json.RawMessage(`"x"`), "k": nil}
+	chat := []trinity.Message{{Role: "user", Content: "a<image>", Extra: extra}}
 	before := fmt.Sprint(chat)
 	if _, err := trinity.ShowImages(chat, []string{"1"}); err != nil || fmt.Sprint(chat) != before {
 		t.Errorf("%v, %v, want %s", chat, err, before)

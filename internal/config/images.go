@@ -69,9 +69,9 @@ type refusedImages struct{ key, what, hint string }
 // seeing is a trainer or a sampler that reads images.
 type seeing interface{ SeesImages() }
 
-// blindEngine returns the first engine of the mode that reads text alone.
-func blindEngine(s *Settled) refusedImages {
-	for i, e := range s.opened() {
+// blindEngine returns the first of the engines of a mode that reads text alone.
+func blindEngine(opened []openedEngine, trains bool) refusedImages {
+	for i, e := range opened {
 		catalog, ok := registry.Find(e.kind)
 		if !ok || !catalog.Has(e.name) {
 			continue
@@ -80,7 +80,7 @@ func blindEngine(s *Settled) refusedImages {
 			continue
 		}
 		key := engineTypeKey
-		if s.Trains && i == 0 {
+		if trains && i == 0 { // the trainer comes first
 			key = trainerTypeKey
 		}
 		hint := ""

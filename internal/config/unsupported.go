@@ -56,7 +56,7 @@ func (s *Settled) unsupported() Errors {
 			refuse(r.key, r.what, r.hint)
 		}
 	}
-	blind := blindEngine(s)
+	blind := blindEngine(s.opened(), s.Trains)
 	for _, t := range s.Data.Tasksets {
 		if !t.Eval && !s.Explores {
 			continue

@@ -364,7 +364,8 @@ func TestDatasetsShowImages(t *testing.T) {
 // auto is an engine that reads images if rows have them.
 func TestAutoSeesImages(t *testing.T) {
 	p := newSeeing(t)
-	cfg, err := config.Load(p.config, config.Options{Overrides: p.seeing("trainer.trainer_type=auto", "explorer.rollout_model.engine_type=auto")})
+	auto := p.seeing("trainer.trainer_type=auto", "explorer.rollout_model.engine_type=auto")
+	cfg, err := config.Load(p.config, config.Options{Overrides: auto})
 	if err != nil {
 		t.Fatal(err)
 	}

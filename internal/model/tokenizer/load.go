@@ -18,6 +18,10 @@ const (
 	chatTemplateFile = "chat_template.jinja"
 )
 
+// processorFiles say how a model's images are prepared. A tokenizer carries them, so that a model that is
+// written beside it sees images as well.
+var processorFiles = []string{"preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"}
+
 // maxFile bounds a file of a tokenizer, in bytes. The largest of real models have 33 MB.
 const maxFile = 64 << 20
 
@@ -31,7 +35,7 @@ func In(dir string) bool {
 // tokenizer_config.json, special_tokens_map.json and chat_template.jinja.
 func Load(dir string) (*Tokenizer, error) {
 	files := map[string][]byte{}
-	for _, name := range []string{definitionFile, configFile, specialsFile, chatTemplateFile} {
+	for _, name := range append([]string{definitionFile, configFile, specialsFile, chatTemplateFile}, processorFiles...) {
 		data, err := durable.ReadRegular(filepath.Join(dir, name), maxFile)
 		if errors.Is(err, fs.ErrNotExist) && name != definitionFile {
 			continue

@@ -200,7 +200,8 @@ func TestUnsupportedSettingsAreErrors(t *testing.T) {
 }
 
 func TestWriteFilesCopies(t *testing.T) {
-	files := map[string]string{definitionFile: small, configFile: "{ \"eos_token\" : \"</s>\" }\n", specialsFile: "{}", chatTemplateFile: "J"}
+	files := map[string]string{definitionFile: small, configFile: "{ \"eos_token\" : \"</s>\" }\n", specialsFile: "{}", chatTemplateFile: "J",
+		"preprocessor_config.json": "P"}
 	tok, err := Load(directory(t, files))
 	if err != nil {
 		t.Fatal(err)

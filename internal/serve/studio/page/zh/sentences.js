@@ -1687,5 +1687,6 @@ export const labels = {
   "the chat template opens a reply otherwise in a prompt than in a chat, and then no chat with images can be learnt": "对话模板在提示中开始回复的写法与在对话中不同，因此无法学习带图像的对话",
   "the task has %d images, and workflow %s shows the policy none: use one that asks the row's question, or leave format.image_key out": "该任务有 %d 张图像，而工作流 %s 没有向策略展示任何一张：请使用会提出该行问题的工作流，或删去 format.image_key",
   "the run shows the model images: %v": "此次运行向模型展示图像：%v",
+  "and rows have images": "且数据行有图像",
   "the image %s is not known": "未知的图像 %s",
 };
