@@ -22,6 +22,7 @@ class Pack:
     paths: torch.Tensor | None  # [sum of lengths] rows of their tokens; None if these are 0, 1, 2, …
     rows: torch.Tensor  # [M] places of the states that predict
     targets: torch.Tensor  # [M, K] tokens after these places, or others in their place; below 0 is none
+    experts: torch.Tensor | None = None  # [T, routers · k] of the tokens; below 0 is none. None: routers choose
 
 
 def upload(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:
@@ -38,7 +39,8 @@ class Batch:
 
     def __init__(self, arrays: Arrays, share: bool = True) -> None:
         """share says whether sequences may share the rows of their stems."""
-        self.arrays, self.share = arrays, share
+        # Sequences with one stem may have other experts there.
+        self.arrays, self.share = arrays, share and "experts" not in arrays
         self.targets = arrays.get("targets", arrays["tokens"][:, None])  # [N, K]
         self.lengths = arrays["lengths"].astype(np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
@@ -98,4 +100,14 @@ class Batch:
         lengths = tuple(len(t) for t in tokens)
         row = attention.Row(tree, *others)
         row.part = part
-        return Pack(first, second, row, lengths, moved, third, fourth)
+        return Pack(first, second, row, lengths, moved, third, fourth, self._experts(rank, tree.size, device))
+
+    def _experts(self, rank: int, size: int, device: torch.device) -> torch.Tensor | None:
+        """Returns the experts of the rank's row, which has its sequences one after another."""
+        experts = self.arrays.get("experts")
+        if experts is None:
+            return None
+        parts = [experts[self._span(i)] for i in self.sequences(rank)] if len(self.places(rank)) else []
+        rows = np.concatenate(parts) if parts else np.full((size, experts.shape[1]), -1)
+        (moved,) = upload([rows.astype(np.int64)], device)
+        return moved
