@@ -64,9 +64,6 @@ type Experience struct {
 	Truth          string             `json:"truth,omitempty"`    // the task's reference answer, shown to people; a long one is cut
 
 	Images []Image `json:"images,omitempty"` // that the model sees, in the order of their tokens
-	// Experts [T-1, layers with experts, k] are those that computed each token but the last, which computes nothing; one
-	// byte each, or two (little-endian) if a layer has more than 256. nil if nobody has recorded them. They are not in JSON.
-	Experts []byte `json:"-"`
 
 	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred answer of a pair
 	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that a sample strategy mixed in, not a rollout
@@ -104,7 +101,7 @@ type StepStreams struct {
 	Targets []int32
 }
 
-// Origin says who wrote an experience, and which part of a rollout it is.
+// Origin says who wrote an experience, with which experts, and which part of a rollout it is.
 type Origin struct {
 	// Source is "" for the policy, and "external:" with the name of a model behind an API of text. Such a model gives
 	// neither Logprobs nor Versions, which are -1.
@@ -112,6 +109,9 @@ type Origin struct {
 	// Part is "" for a reply to the task, and names another part of the rollout, such as "judge" for a judgement of the
 	// group's replies. Advantage functions compare only experiences of one part.
 	Part string `json:"part,omitempty"`
+	// Experts [T-1, layers with experts, k] are those that computed each token but the last, which computes nothing; one
+	// byte each, or two (little-endian) if a layer has more than 256. nil if nobody has recorded them. They are not in JSON.
+	Experts []byte `json:"-"`
 }
 
 // Group holds the experiences of one task. Groups move from explorer to trainer.

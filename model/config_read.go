@@ -51,7 +51,7 @@ func readDirConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", path, err)
 	}
-	if err := c.Foreign.readTensors(dir, &c.TieEmbeddings); err != nil {
+	if err := c.Foreign.readTensors(dir, c); err != nil {
 		return nil, fmt.Errorf("model: %s: %w", dir, err)
 	}
 	path = filepath.Join(dir, generationName)

@@ -30,8 +30,8 @@ func (r *configReader) lacks(format string, args ...any) {
 }
 
 // readTensors reads which tensors the files of a directory have, which no field of the config says. If the model reads
-// images, also whether its head is tied: the two parts of its config need not agree.
-func (f *Foreign) readTensors(dir string, tied *bool) error {
+// images, also whether its head is tied, which goes to c: the two parts of its config need not agree.
+func (f *Foreign) readTensors(dir string, c *Config) error {
 	if f == nil || !HasWeights(dir) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (f *Foreign) readTensors(dir string, tied *bool) error {
 	}
 	slices.SortFunc(f.Tensors, func(a, b TensorSpec) int { return strings.Compare(a.Name, b.Name) })
 	if f.Vision != nil {
-		*tied = !has(stored, headName)
+		c.TieEmbeddings = !has(stored, headName)
 		f.Vision.Parameters = f.Vision.count(f.Tensors)
 	}
 	return nil

@@ -133,9 +133,7 @@ buffer:
 func TestTheEngineRefuses(t *testing.T) {
 	const data = "mode: both\nmodel: {model_path: m, max_model_len: 8}\nbuffer:\n  explorer_input:\n    taskset: {path: t.jsonl, default_workflow_type: simple_workflow, default_reward_fn_type: math_reward}\n"
 	for override, want := range map[string]string{
-		"model.rope_theta=3":                                       "another rope base",
-		"algorithm.enable_router_replay=true":                      "router replay",
-		"explorer.rollout_model.enable_return_routed_experts=true": "routed experts",
+		"model.rope_theta=3": "another rope base",
 	} {
 		_, err := config.Parse("run.yaml", []byte(data), config.Options{Overrides: []string{override}})
 		if err == nil || !strings.Contains(err.Error(), want) {

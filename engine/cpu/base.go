@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -124,7 +125,9 @@ func (e *Engine) borrow(ctx context.Context) (*passes, error) {
 		return nil, ctx.Err()
 	}
 	e.passes.backbone.balance, e.passes.head.compare.teachers = e.balance, e.teachers
-	e.passes.packing.routes = e.replayed()
+	if e.passes.packing.routes = (experience.Routes{}); e.opts.Replay {
+		e.passes.packing.routes = e.cfg.Mixture.Routes()
+	}
 	return e.passes, nil
 }
 

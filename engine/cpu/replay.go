@@ -18,14 +18,6 @@ type replay struct {
 	experts []int32           // [rows, layers with experts, k]; an expert below 0 is none, and the router chooses
 }
 
-// replayed returns the form of the experts that the engine replays; zero if its routers choose.
-func (e *Engine) replayed() experience.Routes {
-	if !e.opts.Replay {
-		return experience.Routes{}
-	}
-	return e.cfg.Mixture.Routes()
-}
-
 // checkReplay refuses replay for a model without routers.
 func checkReplay(cfg *model.Config, opts *Options) error {
 	if opts.Replay && cfg.Mixture == nil {

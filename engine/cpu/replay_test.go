@@ -51,7 +51,7 @@ func TestReplayEqualsTransformers(t *testing.T) {
 			opts := replayed(name)
 			opts.Recompute = recompute
 			e := open(t, opts)
-			xs := given(sequences(t, true), e.replayed())
+			xs := given(sequences(t, true), e.cfg.Mixture.Routes())
 			stats, err := e.Forward(context.Background(), whole(xs), trinity.Streams{})
 			if err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ func TestReplayOfOwnExpertsChangesNothing(t *testing.T) {
 		prompt := sequences(t, true)[0].Tokens[:6]
 		group := rollouts(t, s, prompt)
 		for i, c := range sampledAgain(t, s, prompt) { // which finds the prompt
-			if err := e.replayed().Check(c.Experts, len(group[i].Tokens)); err != nil {
+			if err := e.cfg.Mixture.Routes().Check(c.Experts, len(group[i].Tokens)); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			group[i].Experts, group[i].Advantages = c.Experts, slices.Repeat([]float32{float32(i) - 1.5}, len(group[i].Tokens))
@@ -165,7 +165,7 @@ func TestExpertsOfEarlierTurnsStay(t *testing.T) {
 	if err := publish(context.Background(), e, 0); err != nil {
 		t.Fatal(err)
 	}
-	r := e.replayed()
+	r := e.cfg.Mixture.Routes()
 	known := slices.Repeat([]byte{7, 3}, 4) // of four tokens
 	p := trinity.SamplingParams{MaxTokens: 1, IgnoreEOS: true}
 	out, err := s.Sample(context.Background(), trinity.Prompt{Tokens: []int32{3, 4, 5, 6, 7, 8, 9}, Experts: known}, p)
@@ -195,7 +195,7 @@ func TestReplayRefuses(t *testing.T) {
 		"token 2 has expert 8 in layer 0 of those with experts; the model has experts 0 to 7": func(x *trinity.Experience) { x.Experts[4] = 8 },
 		"token 0 has expert 0 twice": func(x *trinity.Experience) { x.Experts[1] = x.Experts[0] },
 	} {
-		xs := given(sequences(t, true), e.replayed())
+		xs := given(sequences(t, true), e.cfg.Mixture.Routes())
 		spoil(xs[0])
 		_, err := e.ForwardBackward(context.Background(), whole(xs), nll{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprint(xs[0].ID)) {

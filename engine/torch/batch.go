@@ -9,6 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
@@ -22,7 +23,8 @@ type batch struct {
 	teachers []string // models to compare with
 	teacher  []int32  // of each sequence, an index of teachers
 	tokens   int
-	columns  int // most targets of a token; 0 if no sequence has others than its tokens
+	routes   experience.Routes // of experts that the worker replays; zero if none travel
+	columns  int               // most targets of a token; 0 if no sequence has others than its tokens
 }
 
 // length returns the number of tokens that the engine computes of an experience: up to the last
@@ -44,6 +46,9 @@ func newBatch(xs []*trinity.Experience, e *workerModel) *batch {
 			b.sent, b.lengths, b.tokens = append(b.sent, i), append(b.lengths, int32(n)), b.tokens+n
 			if e.spec.Head == engine.LogprobHead {
 				b.columns = max(b.columns, len(x.Targets)/len(x.Tokens))
+			}
+			if e.spec.Replay && len(x.Experts) > 0 {
+				b.routes = e.cfg.Mixture.Routes()
 			}
 		}
 	}
@@ -92,11 +97,32 @@ func (b *batch) arrays() []safetensors.Entry {
 	if b.columns > 0 {
 		all = append(all, b.targets())
 	}
+	if b.routes.Layers > 0 {
+		all = append(all, b.experts())
+	}
 	return all
 }
 
 // none is the target of a column that a sequence does not have.
 const none = -1
+
+// experts returns the experts [N, layers with experts · k]. A sequence's last token, which predicts nothing, and sequences
+// whose experts nobody has recorded have none.
+func (b *batch) experts() safetensors.Entry {
+	width := b.routes.Layers * b.routes.PerToken
+	all, at := slices.Repeat([]int32{none}, b.tokens*width), 0
+	for n, i := range b.sent {
+		if x := b.all[i]; len(x.Experts) > 0 {
+			for k := range (int(b.lengths[n]) - 1) * width {
+				all[at+k] = b.routes.At(x.Experts, k)
+			}
+		}
+		at += int(b.lengths[n]) * width
+	}
+	entry := safetensors.Int32s("experts", all)
+	entry.Shape = []int{b.tokens, width}
+	return entry
+}
 
 // targets returns the targets [N, columns]. Sequences without any have their tokens in the first column.
 func (b *batch) targets() safetensors.Entry {

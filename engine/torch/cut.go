@@ -16,7 +16,7 @@ func (e *workerModel) rows() int { return e.worker.ranks / (tensorOf(e.spec) * s
 // piece returns an empty micro-batch.
 func (e *workerModel) piece() *piece {
 	p := newPiece(e.rows(), ofRow(e.spec), e.cfg)
-	p.whole = e.whole
+	p.whole = e.whole || e.spec.Replay // sequences with one stem may have other experts there
 	for _, t := range e.teachers {
 		p.whole = p.whole || t.whole
 	}

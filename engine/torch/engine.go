@@ -75,7 +75,7 @@ func (e *workerModel) load(ctx context.Context) error {
 		return err
 	}
 	e.cfg, e.tag = f.cfg, f.tag
-	if err := a.checkVision(f.cfg, &e.spec); err != nil {
+	if err := cmp.Or(a.checkVision(f.cfg, &e.spec), checkReplay(f.cfg, &e.spec)); err != nil {
 		return err
 	}
 	path, err := filepath.Abs(f.model)
@@ -118,6 +118,9 @@ func (w *worker) common(a *args, path string, spec *engine.TrainerSpec) map[stri
 	all := map[string]any{"path": path, "chunk": a.HeadRows, "strategy": strategyOf(*spec), "compile": w.compiles(spec)}
 	if n := tensorOf(*spec); n > 1 {
 		all["tensor"] = n
+	}
+	if spec.Replay {
+		all["replay"] = true
 	}
 	if n := sequenceOf(*spec); n > 1 {
 		all["sequence"] = n
@@ -231,6 +234,11 @@ func (e *workerModel) check(xs []*trinity.Experience) error {
 		}
 		if err != nil {
 			return fmt.Errorf("torch: %w", err)
+		}
+		if e.spec.Replay && len(x.Experts) > 0 {
+			if err := e.cfg.Mixture.Routes().Check(x.Experts, len(x.Tokens)); err != nil {
+				return fmt.Errorf("torch: experience %s: %w", x.ID, err)
+			}
 		}
 		for _, tokens := range [][]int32{x.Tokens, x.Targets} {
 			for t, token := range tokens {

@@ -92,7 +92,6 @@ func (*plugin) Refuses(c *config.Settled) (refusals []config.Refusal) {
 	refusals = c.Trainer.RefusedStrategies()
 	refuse(c.Model.RopeScaling != nil, "model.rope_scaling", "another rope scaling than the model's own", inModel)
 	refuse(c.Model.RopeTheta != nil, "model.rope_theta", "another rope base than the model's own", inModel)
-	refuse(c.Algorithm.EnableRouterReplay, "algorithm.enable_router_replay", "router replay of mixture-of-experts models", "")
 	name := optimizerOf(c.Algorithm.Optimizer.Spec())
 	refuse(!trains(name), "algorithm.optimizer.optimizer_type", fmt.Sprintf("the optimizer %s", name),
 		"use adamw or sgd, or trainer.trainer_type: cpu")

@@ -35,7 +35,6 @@ func TestRefusedValues(t *testing.T) {
 			c.Trainer.UlyssesSequenceParallelSize, c.Trainer.Megatron.ContextParallelSize = 2, 4
 		},
 		"algorithm.optimizer.optimizer_type": func(c *config.Config) { c.Algorithm.Optimizer.OptimizerType = "adamw_8bit" },
-		"algorithm.enable_router_replay":     func(c *config.Config) { c.Algorithm.EnableRouterReplay = true },
 		"model.rope_theta":                   func(c *config.Config) { c.Model.RopeTheta = &theta },
 		"":                                   func(c *config.Config) { c.Trainer.TrainerStrategy = "fsdp" },
 	} {

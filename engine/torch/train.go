@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -32,6 +33,13 @@ func (e *workerModel) ForwardBackward(ctx context.Context, b *trinity.Batch, los
 	}
 	if err := e.check(b.Experiences); err != nil {
 		return nil, err
+	}
+	for _, x := range b.Experiences {
+		if e.spec.Replay {
+			if err := experience.RequireExperts(x); err != nil {
+				return nil, fmt.Errorf("torch: %w", err)
+			}
+		}
 	}
 	packed := newBatch(b.Experiences, e)
 	stats, streams, answer, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})
@@ -78,7 +86,21 @@ func balance(metrics trinity.Metrics, answer reply, whole []*trinity.Experience,
 	return all, err
 }
 
-// addLoads adds the load of the experts since the last step to the metrics.
+// checkReplay refuses to replay experts where the worker cannot.
+func checkReplay(cfg *model.Config, spec *engine.TrainerSpec) error {
+	switch {
+	case !spec.Replay:
+		return nil
+	case cfg.Mixture == nil:
+		return fmt.Errorf("torch: model %s has no router that this program knows: leave out algorithm.enable_router_replay", spec.ModelPath)
+	case sequenceOf(*spec) > 1:
+		return errors.New("torch: ranks that hold parts of a row do not replay experts: leave out trainer.ulysses_sequence_parallel_size, " +
+			"or algorithm.enable_router_replay")
+	}
+	return nil
+}
+
+// addLoads adds the load of the experts since the last step to the metrics, and router/replay_changed.
 func (e *workerModel) addLoads(metrics trinity.Metrics, answer reply) error {
 	if _, routed := answer.file.Metadata["loads"]; !routed || e.cfg.Mixture == nil {
 		return nil
@@ -86,6 +108,12 @@ func (e *workerModel) addLoads(metrics trinity.Metrics, answer reply) error {
 	var counts [][]int64 // by layer and expert
 	err := answer.value("loads", &counts)
 	metrics.Add(e.cfg.Mixture.LoadMetrics(counts))
+	if err == nil && e.spec.Replay {
+		var replayed [2]int64 // tokens whose router would have chosen others, and all of them
+		if err = answer.value("replayed", &replayed); replayed[1] > 0 {
+			metrics["router/replay_changed"] = float64(replayed[0]) / float64(replayed[1])
+		}
+	}
 	return err
 }
 

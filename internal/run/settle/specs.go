@@ -58,22 +58,19 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			InPlace:            train && takesTurns(s.Settled),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Speculate: s.Explorer.RolloutModel.Speculate,
 			Servers: s.Explorer.RolloutModel.BaseUrls,
-			Key:     s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.record(),
+			Key:     s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout),
+			Record:  engine.RecordSpec{Tokens: s.Explores || s.Records()},
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled),
 			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
+		all.Sample.Record.Routes = all.Sample.Record.Tokens &&
+			(s.Algorithm.EnableRouterReplay || s.Explorer.RolloutModel.EnableReturnRoutedExperts)
 		all.Sample.Start.Place = s.Openers.Programs.Sample
 		for _, l := range s.Model.SampledAdapters() {
 			all.Sample.Adapters = append(all.Sample.Adapters, l.Path)
 		}
 	}
 	return all
-}
-
-// record returns what training needs of completions.
-func (s *Stage) record() engine.RecordSpec {
-	tokens := s.Explores || s.Records()
-	return engine.RecordSpec{Tokens: tokens, Routes: tokens && (s.Algorithm.EnableRouterReplay || s.Explorer.RolloutModel.EnableReturnRoutedExperts)}
 }
 
 // trainsAhead reports whether the engine may train on before its sampler has the newest version: there

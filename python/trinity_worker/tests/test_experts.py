@@ -10,7 +10,8 @@ def test_rows_weigh_sequences_by_their_tokens() -> None:
     torch.manual_seed(1)
     lengths, layers, experts, chosen = (7, 1, 12), 3, 5, 2
     routers = tuple(torch.randn(sum(lengths), experts, requires_grad=True) for _ in range(layers))
-    imbalance(routers, lengths, chosen).backward()
+    best = [r.topk(chosen, -1).indices for r in routers]
+    imbalance(routers, lengths, best).backward()
     got = [r.grad for r in routers]
     for r in routers:
         r.grad = None
@@ -20,7 +21,7 @@ def test_rows_weigh_sequences_by_their_tokens() -> None:
             parts = tuple(r[at : at + n - 1] for r in routers)
             want = want + (n - 1) * load_balancing_loss_func(parts, experts, chosen)
         at += n
-    torch.testing.assert_close(imbalance(routers, lengths, chosen), want)
+    torch.testing.assert_close(imbalance(routers, lengths, best), want)
     want.backward()
     for a, r in zip(got, routers, strict=True):
         torch.testing.assert_close(a, r.grad)

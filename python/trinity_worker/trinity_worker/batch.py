@@ -24,6 +24,7 @@ class Pack:
     rows: torch.Tensor  # [M] places of the states that predict
     targets: torch.Tensor  # [M, K] tokens after these places, or others in their place; below 0 is none
     seen: Seen | None = None  # the images of the row
+    experts: torch.Tensor | None = None  # [T, routers · k] of the tokens; below 0 is none. None: routers choose
 
 
 def upload(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:
@@ -40,7 +41,8 @@ class Batch:
 
     def __init__(self, arrays: Arrays, share: bool = True, eye: Eye | None = None) -> None:
         """share says whether sequences may share the rows of their stems, and eye how the model reads images."""
-        self.arrays, self.share = arrays, share
+        # Sequences with one stem may have other experts there.
+        self.arrays, self.share = arrays, share and "experts" not in arrays
         self.targets = arrays.get("targets", arrays["tokens"][:, None])  # [N, K]
         self.lengths = arrays["lengths"].astype(np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
@@ -126,4 +128,15 @@ class Batch:
         lengths = tuple(len(t) for t in tokens)
         row = attention.Row(tree, *others)
         row.part = part
-        return Pack(first, second, row, lengths, moved, third, fourth, seen)
+        experts = self._experts(rank, tree.size, device)
+        return Pack(first, second, row, lengths, moved, third, fourth, seen, experts)
+
+    def _experts(self, rank: int, size: int, device: torch.device) -> torch.Tensor | None:
+        """Returns the experts of the rank's row, which has its sequences one after another."""
+        experts = self.arrays.get("experts")
+        if experts is None:
+            return None
+        parts = [experts[self._span(i)] for i in self.sequences(rank)] if len(self.places(rank)) else []
+        rows = np.concatenate(parts) if parts else np.full((size, experts.shape[1]), -1)
+        (moved,) = upload([rows.astype(np.int64)], device)
+        return moved

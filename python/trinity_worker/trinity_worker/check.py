@@ -159,6 +159,8 @@ def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: di
             raise BadRequest("a critic or a reward model has no log-probabilities of targets")
         if not targets.shape[1] or targets.max() >= vocabulary:
             raise BadRequest(f"targets are none, or outside the vocabulary of {vocabulary}; one below 0 is none")
+    if "experts" in arrays:
+        check_experts(model, _array(arrays, "experts", np.int32, len(tokens), dimensions=2))
     ranks = _array(arrays, "rank", np.int32, n)
     if ranks.min() < 0 or ranks.max() >= model.rows:
         raise BadRequest(f"rank must be 0 to {model.rows - 1}")
@@ -174,6 +176,15 @@ def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: di
         raise BadRequest("reference turns an adapter off, for values without a gradient: this model has none")
     if "divergence" in streams:
         check_divergence(model, arrays, meta, models, n)
+
+
+def check_experts(model: Model, experts: np.ndarray) -> None:
+    replay, config = model.network.replay, model.network.inner.config
+    if replay is None:
+        raise BadRequest("the model was opened without replay, and the request gives experts")
+    width, most = len(replay.routers) * config.num_experts_per_tok, config.num_experts
+    if experts.shape[1] != width or experts.max() >= most:
+        raise BadRequest(f"experts must be {width} for each token, below {most}; one below 0 is none")
 
 
 def check_divergence(model: Model, arrays: Arrays, meta: dict[str, Any], models: dict[str, Model], n: int) -> None:

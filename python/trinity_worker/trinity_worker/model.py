@@ -232,6 +232,8 @@ class Model:
         self._release()
         self.optimizer.zero_grad(set_to_none=True)
         self.network.loads = None
+        if self.network.replay is not None:
+            self.network.replay.counts = None
 
     def _loads(self) -> dict[str, Any]:
         if self.network.loads is None:
@@ -240,7 +242,17 @@ class Model:
         self.network.loads = None
         if self.world > 1:
             dist.all_reduce(total, group=self.control)
-        return {"loads": total.tolist()}
+        return {"loads": total.tolist(), **self._replayed()}
+
+    def _replayed(self) -> dict[str, Any]:
+        replay = self.network.replay
+        if replay is None:
+            return {}
+        total = torch.zeros(2, dtype=torch.int64) if replay.counts is None else replay.counts.cpu()
+        replay.counts = None
+        if self.world > 1:
+            dist.all_reduce(total, group=self.control)
+        return {"replayed": total.tolist()}
 
     def _norm(self) -> float:
         """Returns the L2 norm of the gradient over all ranks."""

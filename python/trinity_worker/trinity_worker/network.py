@@ -31,6 +31,7 @@ from .images import Eye
 from .layout import DDP, FSDP2, Layout
 from .loading import ADAPTER
 from .logits import PLAIN, Finish
+from .replay import Replay
 from .tensor import Vocabulary, divide, misfit
 from .wire import Arrays, BadRequest
 
@@ -62,6 +63,7 @@ class Spec:
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
     gathered: bool = False  # FSDP2 keeps gathered weights from the forward to the end of the backward pass
     compile: bool = False  # the layers and the head, where torch.compile works
+    replay: bool = False  # tokens have the experts that requests give; see replay.py
     sequence: int = 1  # ranks that hold the parts of each row
     tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
     vision: bool = False  # train what makes features of images, too
@@ -144,6 +146,7 @@ class Network(nn.Module):
             )
         self.finish = PLAIN if spec.head else Finish.of(self.config)
         self.apart = Apart(self.lm)
+        self.replay: Replay | None = None
         if spec.sequence > 1 and self.apart.modules:
             raise BadRequest(
                 f"model {spec.path} ({self.inner.config.model_type}): {self.apart.modules[0]} carries a state along a row, "
@@ -151,6 +154,8 @@ class Network(nn.Module):
             )
         if base is None:
             proof.require(self, layout)
+        if spec.replay:
+            self.replay = self._replay()
         self.lm.requires_grad_(spec.train and not spec.lora)
         if self.eye and not spec.vision:
             for part in self.seeing:
@@ -174,7 +179,9 @@ class Network(nn.Module):
             self._shard(layout.data(spec.strategy, spec.tensor))
         loading.fill(self, self.inner, spec.path, spec.lora, layout.device)
         # Neighbours divide matrices by hooks, and exchange parts of rows, which is not compiled here.
-        self.compiled = spec.compile and spec.tensor * spec.sequence == 1 and compiled.works(layout.device)
+        self.compiled = (
+            spec.compile and not spec.replay and spec.tensor * spec.sequence == 1 and compiled.works(layout.device)
+        )
         if self.compiled:
             compiled.layers(self.decoder)
 
@@ -209,10 +216,12 @@ class Network(nn.Module):
         inner: Any = self.inner
         return inner.score if self.spec.head else inner.get_output_embeddings()
 
-    @property
-    def chosen(self) -> int:
-        """The experts that a router chooses for a token."""
-        return self.config.num_experts_per_tok
+    def _chosen(self, routers: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+        """Returns the experts [T, k] of the tokens of a row, from the logits of each router."""
+        k = self.config.num_experts_per_tok
+        if self.replay is None:
+            return [logits.topk(k, -1).indices for logits in routers]
+        return [self.replay.chosen(number, logits, k) for number, logits in enumerate(routers)]
 
     @property
     def routed(self) -> bool:
@@ -245,6 +254,16 @@ class Network(nn.Module):
             autocast_adapter_dtype=False,
             low_cpu_mem_usage=True,
         )
+
+    def _replay(self) -> Replay:
+        """Returns the routers of the model, whose experts requests give."""
+        name = f"model {self.spec.path} ({self.inner.config.model_type})"
+        if self.spec.sequence > 1:
+            raise BadRequest(f"{name}: ranks that hold parts of a row do not replay experts")
+        replay = Replay(self.decoder)
+        if not replay.routers:
+            raise BadRequest(f"{name} has no router whose weights this worker can replay")
+        return replay
 
     def _set_score(self, arrays: Arrays) -> None:
         for name in ("weight", "bias"):
@@ -290,6 +309,8 @@ class Network(nn.Module):
         want is None. To hold the graph of a model with a load-balancing loss, that of the row follows, times the tokens of the step."""
         off = nullcontext() if adapter or not self.spec.lora else self.lm.disable_adapter()
         self.apart.lengths = pack.lengths  # the backward pass may compute layers again
+        if self.replay is not None:
+            self.replay.begin(pack.experts, hold)
         with off:
             out = self.decoder(
                 **(self._embedded(pack) if pack.seen else {"input_ids": pack.ids}),
@@ -298,6 +319,8 @@ class Network(nn.Module):
                 trinity_row=pack.row,
                 output_router_logits=hold and self.routed,
             )
+        if self.replay is not None:  # the backward pass may compute layers again
+            self.replay.counting = False
         h = embedding(pack.rows, out.last_hidden_state[0])  # its gradient adds up in the same order each time
         if want is None:
             return (h,)
@@ -311,12 +334,13 @@ class Network(nn.Module):
                 logits = tuple(part.whole(x) for x in logits)
             if pack.paths is not None:
                 logits = tuple(embedding(pack.paths, x) for x in logits)
-            counts = loads(logits, pack.lengths, self.chosen)
+            chosen = self._chosen(logits)
+            counts = loads(logits, pack.lengths, chosen)
             if part is not None and part.begin:  # the first part counts
                 counts.zero_()
             self.loads = counts if self.loads is None else self.loads + counts
             if self.aux_loss:
-                routers = (imbalance(logits, pack.lengths, self.chosen),)
+                routers = (imbalance(logits, pack.lengths, chosen),)
         if self.spec.head:
             return (self.projection(h).float().squeeze(-1), *routers)
         v = Vocabulary(self.projection.weight)
