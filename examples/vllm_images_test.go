@@ -79,7 +79,7 @@ func startVLLM(t *testing.T, python, dir string, text *renderer.Renderer) trinit
 	}
 	here := &cluster.Cluster{Launcher: local, Patience: 20 * time.Minute}
 	sampler, err := vllm.OpenSampler(t.Context(), engine.SamplerSpec{
-		ModelPath: dir, MaxSequences: 8, MaxModelLen: 256, Record: true, Patience: time.Minute,
+		ModelPath: dir, MaxSequences: 8, MaxModelLen: 256, Record: engine.RecordSpec{Tokens: true}, Patience: time.Minute,
 		Tokens: func(s string) []int32 { return text.Tokenizer().Encode(s, false) },
 		Start:  engine.ServerSpec{Engines: 1, DType: "float32", Place: engine.Place{Programs: here, Nodes: 1}},
 	})

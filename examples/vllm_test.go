@@ -98,7 +98,7 @@ func TestVLLMIsASampler(t *testing.T) {
 	}
 	here := &cluster.Cluster{Launcher: local, Patience: 20 * time.Minute}
 	sampler, err := vllm.OpenSampler(t.Context(), engine.SamplerSpec{
-		ModelPath: path, MaxSequences: 8, MaxModelLen: 32, Record: true, Patience: time.Minute,
+		ModelPath: path, MaxSequences: 8, MaxModelLen: 32, Record: engine.RecordSpec{Tokens: true}, Patience: time.Minute,
 		Start: engine.ServerSpec{Engines: 1, DType: "float32", Place: engine.Place{Programs: here, Nodes: 1}},
 	})
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 const (
 	smolVision = `"model_type":"smolvlm","image_token_id":90,"scale_factor":4,"tie_word_embeddings":true,"eos_token_id":7,
 		"vision_config":{"hidden_size":24,"num_hidden_layers":2,"intermediate_size":40}`
-	textPart = `"hidden_size":32,"num_hidden_layers":2,"num_attention_heads":2,"intermediate_size":48,"vocab_size":96,
+	smolText = `"hidden_size":32,"num_hidden_layers":2,"num_attention_heads":2,"intermediate_size":48,"vocab_size":96,
 		"architectures":["VLlama3ForCausalLM"],"model_type":"llama","eos_token_id":2,"tie_word_embeddings":false`
 	qwenVision = `"model_type":"qwen2_5_vl","vision_config":{"depth":3,"hidden_size":16,"intermediate_size":24,"spatial_merge_size":3}`
 )
 
 // The sizes of the language model are in text_config, or in older files beside vision_config.
 func TestConfigsOfModelsThatReadImages(t *testing.T) {
-	older, _, _ := strings.Cut(textPart, `"arch`)
-	whole := `{` + smolVision + `,"text_config":{` + textPart + `}}`
+	older, _, _ := strings.Cut(smolText, `"arch`)
+	whole := `{` + smolVision + `,"text_config":{` + smolText + `}}`
 	for text, want := range map[string]Vision{
 		whole: {Placeholder: 90, Layers: 2, Width: 24, MLP: 40, Patches: 16},
-		`{` + qwenVision + `,"text_config":{` + textPart + `}}`: {Placeholder: 151655, Layers: 3, Width: 16, MLP: 24, Patches: 9},
+		`{` + qwenVision + `,"text_config":{` + smolText + `}}`: {Placeholder: 151655, Layers: 3, Width: 16, MLP: 24, Patches: 9},
 		`{` + older + `"image_token_id":91,` + qwenVision + `}`: {Placeholder: 91, Layers: 3, Width: 16, MLP: 24, Patches: 9},
 	} {
 		c, err := ParseConfig([]byte(text))
@@ -41,7 +41,7 @@ func TestConfigsOfModelsThatReadImages(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"model_type":"smolvlm","text_config":{` + textPart + `}}`:      "vision_config is null; expected an object",
+		`{"model_type":"smolvlm","text_config":{` + smolText + `}}`:      "vision_config is null; expected an object",
 		strings.Replace(whole, `"hidden_size":24`, `"hidden_size":0`, 1): "vision_config: hidden_size is 0",
 	} {
 		if _, err := ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -52,7 +52,7 @@ func TestConfigsOfModelsThatReadImages(t *testing.T) {
 
 // The layers of an adapter have the names of modules, whatever the files call them.
 func TestAdaptersOfModelsThatReadImages(t *testing.T) {
-	c, err := ParseConfig([]byte(`{` + qwenVision + `,"text_config":{` + textPart + `}}`))
+	c, err := ParseConfig([]byte(`{` + qwenVision + `,"text_config":{` + smolText + `}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

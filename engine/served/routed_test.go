@@ -12,8 +12,6 @@ import (
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
-const mixture = "../cpu/testdata/qwen3_moe"
-
 // routing returns a sampler of a mixture that returns experts.
 func routing(t *testing.T) trinity.Sampler {
 	t.Helper()
