@@ -116,7 +116,8 @@ func newQueue(a *assignment) (task, error) {
 		return nil, err
 	}
 	sampler, err := opener.OpenSampler(context.Background(), engine.SamplerSpec{
-		ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: 2 * askedLen, Servers: []string{strings.TrimSpace(address)}, Record: engine.RecordSpec{Tokens: true},
+		ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: 2 * askedLen, Servers: []string{strings.TrimSpace(address)},
+		Record:   engine.RecordSpec{Tokens: true},
 		Patience: 3 * time.Minute,
 	})
 	return &queue{sampler, a.Batch, a.New, cmd}, err

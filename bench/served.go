@@ -25,7 +25,8 @@ func newServed(a *assignment) (task, error) {
 		return nil, err
 	}
 	s, err := opener.OpenSampler(context.Background(), engine.SamplerSpec{
-		ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New, Servers: []string{a.Server}, Record: engine.RecordSpec{Tokens: true},
+		ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New, Servers: []string{a.Server},
+		Record:   engine.RecordSpec{Tokens: true},
 		Patience: time.Minute,
 	})
 	return &served{s, a.Calls, a.New}, err

@@ -108,7 +108,7 @@ func ParseConfig(text []byte) (*Config, error) {
 	r.head()
 	c.BOS, c.EOS, c.PAD = r.tokens("bos_token_id"), r.tokens("eos_token_id"), r.tokens("pad_token_id")
 	r.refuse()
-	if vision := r.vision(); r.beyond != nil {
+	if vision := readVision(r); r.beyond != nil {
 		c.Foreign = &Foreign{Why: strings.Join(r.beyond, ", "), Vision: vision}
 	}
 	if len(r.errs) == 0 {

@@ -24,7 +24,16 @@ func readLFM2(r *configReader) {
 	c.TieEmbeddings = r.flag("tie_embedding", c.TieEmbeddings)
 	c.IntermediateSize = r.integer("block_ff_dim", c.IntermediateSize)
 	if r.flag("block_auto_adjust_ff_dim", true) {
-		c.IntermediateSize = r.adjusted(c.IntermediateSize)
+		c.IntermediateSize = 2 * c.IntermediateSize / 3
+		_, given := r.raw["block_ffn_dim_multiplier"]
+		if factor := r.number("block_ffn_dim_multiplier", 1); r.raw["block_ffn_dim_multiplier"] != nil || !given {
+			multiple := r.integer("block_multiple_of", 256)
+			if multiple < 1 || !(factor > 0 && factor < 1e6) {
+				r.fail("block_multiple_of is %d and block_ffn_dim_multiplier %v; expected positive numbers", multiple, factor)
+				return
+			}
+			c.IntermediateSize = (int(factor*float64(c.IntermediateSize)) + multiple - 1) / multiple * multiple
+		}
 	}
 	if r.flag("conv_bias", false) {
 		r.lacks("conv_bias")
@@ -33,21 +42,6 @@ func readLFM2(r *configReader) {
 	if slices.Contains(conv.Layers, true) {
 		c.ShortConv = conv
 	}
-}
-
-// adjusted returns the inner width of the MLP as the family rounds it.
-func (r *configReader) adjusted(size int) int {
-	size = 2 * size / 3
-	_, given := r.raw["block_ffn_dim_multiplier"]
-	if factor := r.number("block_ffn_dim_multiplier", 1); r.raw["block_ffn_dim_multiplier"] != nil || !given {
-		multiple := r.integer("block_multiple_of", 256)
-		if multiple < 1 || !(factor > 0 && factor < 1e6) {
-			r.fail("block_multiple_of is %d and block_ffn_dim_multiplier %v; expected positive numbers", multiple, factor)
-			return size
-		}
-		size = (int(factor*float64(size)) + multiple - 1) / multiple * multiple
-	}
-	return size
 }
 
 // convLayers returns which layers have a convolution: those that layer_types says, or else all but full_attn_idxs.

@@ -44,8 +44,8 @@ func textOf(raw map[string]any) map[string]any {
 	return all
 }
 
-// vision reads the Vision of a family that has one.
-func (r *configReader) vision() *Vision {
+// readVision reads the Vision of a family that has one.
+func readVision(r *configReader) *Vision {
 	form := r.family.vision
 	if form == nil {
 		return nil

@@ -88,7 +88,8 @@ func TestReplayOfOwnExpertsChangesNothing(t *testing.T) {
 		opts.Pool, free.Pool = pool, pool
 		opts.Reference, free.Reference = true, true
 		e, without := open(t, opts), open(t, free)
-		s, err := sampler.New(*e.Config(), sampler.Options{Pool: pool, MaxSequences: 3, MaxModelLen: 64, MaxTokens: 160, Routes: true, Drafts: sampler.Automatic})
+		s, err := sampler.New(*e.Config(), sampler.Options{Pool: pool, MaxSequences: 3, MaxModelLen: 64, MaxTokens: 160,
+			Routes: true, Drafts: sampler.Automatic})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,8 @@ func (q *query) checkPlaces(prompt []int32, images []placeholder) error {
 		for at < min(len(prompt), len(q.prompt)) && prompt[at] == q.prompt[at] {
 			at++
 		}
-		return differs("the server reads another prompt than this program from token %d on: %d tokens for %d", at, len(prompt), len(q.prompt))
+		return differs("the server reads another prompt than this program from token %d on: %d tokens for %d", at, len(prompt),
+			len(q.prompt))
 	}
 	return nil
 }

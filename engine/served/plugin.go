@@ -68,8 +68,8 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 		shares: own != nil && spec.Start.Place.Beside != "", mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
 	s := newSampler(list, checker{
-		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: needs.rank, record: spec.Record.Tokens,
-		router: routes, scores: spec.Scores, tokens: spec.Tokens, image: imageToken(cfg),
+		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: needs.rank,
+		record: spec.Record.Tokens, router: routes, scores: spec.Scores, tokens: spec.Tokens, image: imageToken(cfg),
 	})
 	s.idle, s.loader.files, s.loader.proofs.model = transport.CloseIdleConnections, filesOf(cfg, spec.LoRA != nil), spec.ModelPath
 	s.loader.bucket, s.loader.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, list.limit/2)

@@ -65,7 +65,8 @@ func TestServersReturnExperts(t *testing.T) {
 			t.Errorf("%s: a later turn: %v; want %v", kind, err, joined)
 		}
 		for lie, why := range map[server.Lie]string{
-			server.NoExperts: "it returned no experts", server.FewExperts: "its experts (routed_experts)", server.FarExperts: "expert 200; the model has experts 0 to 7",
+			server.NoExperts: "it returned no experts", server.FewExperts: "its experts (routed_experts)",
+			server.FarExperts: "expert 200; the model has experts 0 to 7",
 		} {
 			fake.Tell(lie)
 			var failed *trinity.RolloutError

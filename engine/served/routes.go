@@ -96,7 +96,9 @@ func (r *router) readBare(data []byte, places int) ([]int32, error) {
 }
 
 // npyHeader is the dictionary in the header of an .npy file with an array of three dimensions.
-var npyHeader = regexp.MustCompile(`^\{'descr': '[<|](u1|u2|i4)', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9}), (\d{1,9})\), \} *\n$`)
+var npyHeader = regexp.MustCompile(
+	`^\{'descr': '[<|](u1|u2|i4)', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9}), (\d{1,9})\), \} *\n$`,
+)
 
 // readNPY reads an .npy file (numpy.lib.format), as vLLM sends it.
 func (r *router) readNPY(data []byte, places int) ([]int32, error) {

@@ -27,9 +27,12 @@ func TestExpertsOfServers(t *testing.T) {
 		want []byte
 		err  string
 	}{
-		{data: npy("|u1", "(2, 2, 2)", "\x01\x02\x03\x04\x05\x06\x07\x00"), want: []byte{1, 2, 3, 4, 5, 6, 7, 0}},
-		{data: npy("<u2", "(2, 2, 2)", "\x01\x00\x02\x00\x03\x00\x04\x00\x05\x00\x06\x00\x07\x00\x00\x00"), want: []byte{1, 2, 3, 4, 5, 6, 7, 0}},
-		{data: npy("|u1", "(2, 3, 2)", "\xff\xff\x01\x02\x03\x04\xff\xff\x05\x06\x07\x00"), want: []byte{1, 2, 3, 4, 5, 6, 7, 0}},
+		{data: npy("|u1", "(2, 2, 2)", "\x01\x02\x03\x04\x05\x06\x07\x00"),
+			want: []byte{1, 2, 3, 4, 5, 6, 7, 0}},
+		{data: npy("<u2", "(2, 2, 2)", "\x01\x00\x02\x00\x03\x00\x04\x00\x05\x00\x06\x00\x07\x00\x00\x00"),
+			want: []byte{1, 2, 3, 4, 5, 6, 7, 0}},
+		{data: npy("|u1", "(2, 3, 2)", "\xff\xff\x01\x02\x03\x04\xff\xff\x05\x06\x07\x00"),
+			want: []byte{1, 2, 3, 4, 5, 6, 7, 0}},
 		{data: npy("<u2", "(2, 2, 2)", "\x01\x02"), err: "2 bytes follow their .npy header; its shape [2 2 2] needs 16"},
 		{data: npy("|u1", "(1, 2, 2)", "\x01\x02\x03\x04"), err: "the shape [1 2 2]; want [2, 2, 2]"},
 		{data: npy("<f4", "(2, 2, 2)", ""), err: "header is"},

@@ -56,7 +56,8 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	vocab := s.checker.vocab
 	for i := range out {
 		eg.Go(func() (err error) {
-			q := &query{SamplingParams: p, prompt: prompt.Tokens, images: prompt.Images, collapsed: collapsed, eos: s.checker.eos, other: other.name}
+			q := &query{SamplingParams: p, prompt: prompt.Tokens, images: prompt.Images, collapsed: collapsed,
+				eos: s.checker.eos, other: other.name}
 			q.adapter = s.pool.servers.adapter && p.Adapter == ""
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
 			if s.checker.router.Layers > 0 && !p.Untrained {

@@ -58,7 +58,8 @@ func closeSampler(t *testing.T, s trinity.Sampler) {
 
 // spec is that of a run that trains on what servers sample.
 func spec(urls ...string) engine.SamplerSpec {
-	return engine.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32, Servers: urls, Record: engine.RecordSpec{Tokens: true}, Patience: time.Minute}
+	return engine.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32, Servers: urls,
+		Record: engine.RecordSpec{Tokens: true}, Patience: time.Minute}
 }
 
 func build(t *testing.T, kind string, args map[string]any) engine.SamplerOpener {

@@ -103,10 +103,11 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		LoraPath       string       `json:"lora_path,omitzero"`
 		ReturnRouted   bool         `json:"return_routed_experts,omitzero"`
 		RoutedFrom     int          `json:"routed_experts_start_len,omitzero"`
-	}{InputIDs: q.prompt, ReturnRouted: q.routed, RoutedFrom: q.routedFrom, ReturnLogprob: true, TopLogprobsNum: q.TopLogprobs, Params: sglangParams{
-		sampling: q.sampling(), MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), NoStopTrim: true, SamplingSeed: q.Seed,
-		TopK: cmp.Or(max(0, q.TopK), -1),
-	}}
+	}{InputIDs: q.prompt, ReturnRouted: q.routed, RoutedFrom: q.routedFrom, ReturnLogprob: true, TopLogprobsNum: q.TopLogprobs,
+		Params: sglangParams{
+			sampling: q.sampling(), MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), NoStopTrim: true, SamplingSeed: q.Seed,
+			TopK: cmp.Or(max(0, q.TopK), -1),
+		}}
 	r.LoraPath = s.adapters.of(q)
 	var reply struct {
 		OutputIDs []int32 `json:"output_ids"`

@@ -64,7 +64,8 @@ func (r Routes) Check(experts []byte, tokens int) error {
 			}
 			for j := range i {
 				if r.At(experts, at+j) == expert {
-					return fmt.Errorf("token %d has expert %d twice in layer %d of those with experts", place/r.Layers, expert, place%r.Layers)
+					return fmt.Errorf("token %d has expert %d twice in layer %d of those with experts", place/r.Layers, expert,
+						place%r.Layers)
 				}
 			}
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 func TestExpertsAreInTheBinaryFormAlone(t *testing.T) {
-	e := &trinity.Experience{Tokens: make([]int32, 101), Mask: make([]bool, 101), Origin: trinity.Origin{Experts: bytes.Repeat([]byte{3, 9, 0, 200}, 100)}}
+	e := &trinity.Experience{Tokens: make([]int32, 101), Mask: make([]bool, 101)}
+	e.Experts = bytes.Repeat([]byte{3, 9, 0, 200}, 100)
 	packed, err := Append(nil, e)
 	if err != nil {
 		t.Fatal(err)
