@@ -229,7 +229,7 @@ func TestImagesThatAreRefused(t *testing.T) {
 		{"a.png", "want a data: URL", true},
 		{"data:image/png,abc", "is not in base64", true},
 		{"data:image/png;base64,%%%", "are no base64", true},
-		{"data:image/png;base64,AAAA", "no PNG, JPEG or GIF", true},
+		{"data:image/png;base64,AAAA", "no PNG, JPEG, GIF or WebP", true},
 		{picture[:len(picture)-40], "cannot be read", true},
 		{picture, blind, false},
 	} {
