@@ -50,7 +50,7 @@ func (f *Fake) expand(ids []int32, parts []part) (out []int32, places []place, s
 		}
 		next := slices.Index(out[at:], f.images.Token)
 		if next < 0 {
-			return nil, nil, http.StatusInternalServerError, fmt.Errorf("Failed to apply prompt replacement for mm_items['image'][%d]", i)
+			return nil, nil, http.StatusInternalServerError, fmt.Errorf("failed to apply prompt replacement for mm_items['image'][%d]", i)
 		}
 		at += next
 		out = slices.Replace(out, at, at+1, slices.Repeat([]int32{f.images.Token}, n)...)

@@ -131,7 +131,7 @@ func (f *Fake) vllmAdapters(mux *http.ServeMux, o Options) {
 	}
 	load := func(ctx context.Context, q adapterAsked) error {
 		if q.Name != "" && adaptsExperts(q.Path) && (!o.Mixed || !q.Stacked) {
-			return fmt.Errorf("While loading %s, expected target modules of each expert", q.Path)
+			return fmt.Errorf("while loading %s, expected target modules of each expert", q.Path)
 		}
 		return f.loadAdapter(ctx, q)
 	}
