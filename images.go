@@ -10,7 +10,7 @@ import (
 // too. If the model sees none, its methods return an error that says so.
 type ImageRenderer interface {
 	Renderer
-	// TakeImage makes the canonical image of a PNG, JPEG or GIF file, keeps it, and returns its digest for a [Part].
+	// TakeImage makes the canonical image of a PNG, JPEG, GIF or WebP file, keeps it, and returns its digest for a [Part].
 	TakeImage(file []byte) (digest string, err error)
 	// ImageFile returns the canonical image with a digest, a PNG file.
 	ImageFile(digest string) ([]byte, error)

@@ -158,4 +158,4 @@ func (c *Config) Differs(other *Config) string {
 }
 
 // SeesImages reports whether the model has a part that reads images.
-func (c *Config) SeesImages() bool { return c.Raw["vision_config"] != nil }
+func (c *Config) SeesImages() bool { return c.Foreign != nil && c.Foreign.Vision != nil }

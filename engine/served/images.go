@@ -3,7 +3,6 @@ package served
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,7 +54,7 @@ func (s *sampler) collapse(prompt *trinity.Prompt) ([]int32, error) {
 // collapse returns tokens with one in place of each image.
 func collapse(tokens []int32, images []trinity.PromptImage, one int32) (short []int32, err error) {
 	if one < 0 {
-		return nil, errors.New("config.json has no image_token_id, so the token that a server replaces by an image is not known: " +
+		return nil, errors.New("model.model_path has no token that a server replaces by an image: " +
 			"use a model such as Qwen2.5-VL, Qwen3-VL or SmolVLM")
 	}
 	at := 0
@@ -85,12 +84,10 @@ func collapse(tokens []int32, images []trinity.PromptImage, one int32) (short []
 
 // imageToken returns the token that a server replaces by an image; -1 if the model has none.
 func imageToken(cfg *model.Config) int32 {
-	number, ok := cfg.Raw["image_token_id"].(json.Number)
-	id, err := number.Int64()
-	if !ok || err != nil || !cfg.SeesImages() || id < 0 || id >= int64(cfg.VocabSize) {
+	if !cfg.SeesImages() || int(cfg.Foreign.Vision.Placeholder) >= cfg.VocabSize {
 		return -1
 	}
-	return int32(id)
+	return cfg.Foreign.Vision.Placeholder
 }
 
 // placeholder is where a server has put the tokens of an image.

@@ -52,7 +52,7 @@ func vlm(t *testing.T, keys map[string]any) string {
 	return dir
 }
 
-var seeing = map[string]any{"vision_config": map[string]any{}, "image_token_id": pad}
+var seeing = map[string]any{"model_type": "qwen2_5_vl", "vision_config": map[string]any{}, "image_token_id": pad}
 
 // shown returns an image of n tokens at a place.
 func shown(at, n int) trinity.PromptImage {
@@ -156,8 +156,8 @@ func TestServersWithoutImages(t *testing.T) {
 		want   string
 	}{
 		{"vllm", server.VLLM(t, own(t), o), seeing, "it reads images beside tokens only if it is started with --enable-scale-out"},
-		{"vllm", server.VLLM(t, own(t), all), map[string]any{"vision_config": map[string]any{}}, "config.json has no image_token_id"},
-		{"vllm", server.VLLM(t, own(t), all), map[string]any{"image_token_id": pad}, "config.json has no image_token_id"},
+		{"vllm", server.VLLM(t, own(t), all), map[string]any{"vision_config": map[string]any{}}, "has no token that a server replaces"},
+		{"vllm", server.VLLM(t, own(t), all), map[string]any{"model_type": "qwen2_5_vl", "vision_config": map[string]any{}}, "has no token that a server replaces"},
 		{"sglang", server.SGLang(t, own(t), o), seeing, "reads text alone: set explorer.rollout_model.engine_type to vllm"},
 		{"llama_server", server.LlamaServer(t, own(t), o), seeing, "reads text alone: set explorer.rollout_model.engine_type to vllm"},
 	} {

@@ -107,7 +107,10 @@ class FilesEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
         self.load(_read(found))
 
     def compare(self, tensors: files.Tensors) -> None:
-        files.compare(tensors, self.tensors(), self.model_config.hf_text_config.tie_word_embeddings)
+        # Of a model that reads images either part of its configuration may lack the key.
+        parts = (self.model_config.hf_config, self.model_config.hf_text_config)
+        tied = any(getattr(part, "tie_word_embeddings", False) for part in parts)
+        files.compare(tensors, self.tensors(), tied)
 
     def load(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Load tensors of a version. The first ones make room for all."""
