@@ -49,8 +49,8 @@ type TrainerSpec struct {
 	// directory.
 	Dir string
 
-	// Vision says how a model sees the images of experiences.
-	Vision VisionSpec
+	// Images returns the canonical image with a digest, a PNG file, for experiences with images; nil if a run has none.
+	Images func(digest string) ([]byte, error)
 
 	// Teachers are the model directories or GGUF files of the teachers that the engine will compare
 	// distributions with. It plans memory for them.
@@ -60,13 +60,6 @@ type TrainerSpec struct {
 // Offload says what is in host memory while it is not in use: the weights, the optimizer's moments, and the
 // weights of the reference.
 type Offload struct{ ParamOffload, OptimizerOffload, ReferenceOffload bool }
-
-// VisionSpec says how a model sees images.
-type VisionSpec struct {
-	// File returns the canonical image with a digest, a PNG file; nil if a run has no images.
-	File  func(digest string) ([]byte, error)
-	Train bool // the vision tower too; otherwise it is frozen
-}
 
 // ScoreTokens returns the log-probability of each token after the first, in nats at temperature 1.
 type ScoreTokens func(ctx context.Context, tokens []int32) ([]float32, error)

@@ -270,7 +270,7 @@ func (e *workerModel) forward(ctx context.Context, name string, b *batch, want t
 	}
 	if b.tokens > 0 {
 		meta["streams"] = streams
-		images, err := b.images(e.spec.Vision.File)
+		images, err := b.images(e.spec.Images)
 		if err != nil {
 			return nil, nil, answer, err
 		}

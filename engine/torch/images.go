@@ -29,7 +29,7 @@ func visionOf(cfg *model.Config) *model.Vision {
 
 // trainsVision reports whether a model's tower is trained.
 func (a *args) trainsVision(cfg *model.Config, spec *engine.TrainerSpec) bool {
-	return visionOf(cfg) != nil && spec.Train && (a.Vision == trainedVision || spec.Vision.Train)
+	return visionOf(cfg) != nil && spec.Train && a.Vision == trainedVision
 }
 
 // checkVision refuses what the worker does not do with a model that reads images, and what a model without a tower lacks.

@@ -175,8 +175,11 @@ func TestStepsWithImages(t *testing.T) {
 		var first []trinity.TokenStats
 		for _, ranks := range []int{1, 2} {
 			spec := engine.TrainerSpec{ModelPath: dir, MicroTokens: 128, MaxModelLen: 64, Train: true, Reference: true,
-				Vision: engine.VisionSpec{File: a.file, Train: true}}
-			e := opened(t, onRanks(t, ranks), spec)
+				Images: a.file}
+			p := onRanks(t, ranks)
+			p.args.Vision = trainedVision
+			t.Cleanup(func() { p.args.Vision = frozenVision })
+			e := opened(t, p, spec)
 			margins, stats := climb(t, e, b)
 			if margins[3] <= margins[0] {
 				t.Errorf("%s, %d ranks: the margins are %v", family, ranks, margins)
@@ -199,7 +202,7 @@ func TestFrozenTower(t *testing.T) {
 	b, p := colours(t, a, dir), onRanks(t, 1)
 	for _, lora := range []*engine.LoRASpec{nil, {LoraRank: 4, LoraAlpha: 8}} {
 		spec := engine.TrainerSpec{ModelPath: dir, MicroTokens: 128, MaxModelLen: 64, Train: true, LoRA: lora,
-			Vision: engine.VisionSpec{File: a.file}}
+			Images: a.file}
 		parts, err := p.PlanMemory(spec)
 		if err != nil || !slices.ContainsFunc(parts, func(m engine.MemoryPart) bool { return m.Kind == "images" }) {
 			t.Errorf("the plan is %v, %v", parts, err)
@@ -269,10 +272,10 @@ func same(t *testing.T, a, b *model.Model, name string) bool {
 func TestImagesThatCannotBeComputed(t *testing.T) {
 	dir, a := saveVLM(t, "smolvlm"), album{}
 	b, p := colours(t, a, dir), onRanks(t, 1)
-	spec := engine.TrainerSpec{ModelPath: dir, MicroTokens: 128, MaxModelLen: 64, Vision: engine.VisionSpec{File: a.file}}
+	spec := engine.TrainerSpec{ModelPath: dir, MicroTokens: 128, MaxModelLen: 64, Images: a.file}
 	e := opened(t, p, spec)
 	ofText := opened(t, p, tiny("qwen2"))
-	spec.Vision.File = nil
+	spec.Images = nil
 	withoutFiles := opened(t, p, spec)
 	one := func(change func(x *trinity.Experience)) *trinity.Batch {
 		x := *b.Experiences[0]

@@ -42,7 +42,7 @@ func (*seeingTrainer) SeesImages() {}
 
 func (o *seeingTrainer) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	bandit, err := newBandit(spec.ModelPath)
-	return seeingEngine{bandit, spec.Vision.File}, err
+	return seeingEngine{bandit, spec.Images}, err
 }
 
 type seeingEngine struct {

@@ -173,7 +173,7 @@ func CriticSpec(policy engine.TrainerSpec, path string, optimizer engine.Optimiz
 		ModelPath: path, Head: engine.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
 		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
 		Place: policy.Place, Layout: policy.Layout, Compile: policy.Compile,
-		Offload: engine.Offload{ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload}, Vision: policy.Vision,
+		Offload: engine.Offload{ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload}, Images: policy.Images,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/blobs"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
@@ -28,12 +27,12 @@ func Images(s *config.Settled, path string, runs bool) (*renderer.Images, error)
 	return renderer.ImagesOf(p, &memory{}), nil
 }
 
-// Vision says how a model that trains or teaches sees the images of experiences.
-func Vision(s *config.Settled) (v engine.VisionSpec) {
+// ImageFiles gives a model that trains or teaches the images of experiences, nil if the run has none.
+func ImageFiles(s *config.Settled) func(digest string) ([]byte, error) {
 	if s.SeesImages() || s.Mode == "train" { // experiences from elsewhere may have images
-		v.File = blobs.In(s.CheckpointJobDir).Get
+		return blobs.In(s.CheckpointJobDir).Get
 	}
-	return v
+	return nil
 }
 
 // memory keeps images in memory.

@@ -39,7 +39,7 @@ func (s *Stage) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
 		Service:   service,
 		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.Openers.Programs.Train,
 		Compile: s.Trainer.Compiled(), Layout: layout, Offload: engine.Offload{ParamOffload: offload || s.Openers.TakeTurns()},
-		Vision: place.Vision(s.Settled),
+		Images: place.ImageFiles(s.Settled),
 	}
 }
 
