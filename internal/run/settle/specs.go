@@ -31,7 +31,8 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			ModelPath: s.ModelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
 			Ahead: trainsAhead(s), Service: service, Layout: s.Trainer.Layout(),
-			Place: s.Openers.Programs.Train, Compile: s.Trainer.Compiled(), Images: place.ImageFiles(s.Settled), Replay: s.Algorithm.EnableRouterReplay,
+			Place: s.Openers.Programs.Train, Compile: s.Trainer.Compiled(),
+			Images: place.ImageFiles(s.Settled), Replay: s.Algorithm.EnableRouterReplay,
 		}
 		all.Train.ParamOffload, all.Train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
 		all.Train.ReferenceOffload, _ = s.Trainer.Offload(config.ReferenceTree)
