@@ -157,7 +157,8 @@ func TestServersWithoutImages(t *testing.T) {
 	}{
 		{"vllm", server.VLLM(t, own(t), o), seeing, "it reads images beside tokens only if it is started with --enable-scale-out"},
 		{"vllm", server.VLLM(t, own(t), all), map[string]any{"vision_config": map[string]any{}}, "has no token that a server replaces"},
-		{"vllm", server.VLLM(t, own(t), all), map[string]any{"model_type": "qwen2_5_vl", "vision_config": map[string]any{}}, "has no token that a server replaces"},
+		{"vllm", server.VLLM(t, own(t), all), map[string]any{"model_type": "qwen2_5_vl", "vision_config": map[string]any{}},
+			"has no token that a server replaces"},
 		{"sglang", server.SGLang(t, own(t), o), seeing, "reads text alone: set explorer.rollout_model.engine_type to vllm"},
 		{"llama_server", server.LlamaServer(t, own(t), o), seeing, "reads text alone: set explorer.rollout_model.engine_type to vllm"},
 	} {
