@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 
 class Copy(torch.autograd.Function):
@@ -51,5 +52,10 @@ def _copied(tensors: list[torch.Tensor], dtypes: list[torch.dtype]) -> list[torc
     """Returns copies of tensors in other types, with few launches on a GPU."""
     copies = [torch.empty_like(t, dtype=d) for t, d in zip(tensors, dtypes, strict=True)]
     if copies:
-        torch._foreach_copy_(copies, tensors)
+        torch._foreach_copy_([_local(c) for c in copies], [_local(t) for t in tensors])
     return copies
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns this rank's part. Where neighbours divide matrices, norms are whole tensors."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

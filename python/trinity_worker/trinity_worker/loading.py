@@ -20,6 +20,7 @@ from transformers.core_model_loading import revert_weight_conversion
 TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 BLOCK = 16 << 20  # bytes that a rank reads at once
 
+MODEL_FILE, ADAPTER_FILE = "model.safetensors", "adapter_model.safetensors"
 ADAPTER, PEFT = "default", "base_model.model."  # PEFT's name of the only adapter, and what its files put before others
 
 # Models of text and images whose text part is trained without the rest.
@@ -97,9 +98,7 @@ class Stored:
 def stored(path: str, adapter: bool = False) -> dict[str, Stored]:
     """Returns the tensors of a model, or of an adapter, in a directory by their names."""
     found: dict[str, Stored] = {}
-    for name in sorted(os.listdir(path)):
-        if not name.endswith(".safetensors") or name.startswith("adapter_") != adapter:
-            continue
+    for name in [ADAPTER_FILE] if adapter else _files(path):
         file = os.path.join(path, name)
         with open(file, "rb") as f:
             length = int.from_bytes(f.read(8), "little")
@@ -109,6 +108,19 @@ def stored(path: str, adapter: bool = False) -> dict[str, Stored]:
             if t["dtype"] in TYPES:
                 found[key] = Stored(file, TYPES[t["dtype"]], t["shape"], 8 + length + t["data_offsets"][0])
     return found
+
+
+def _files(path: str) -> list[str]:
+    """Returns the files of a model. Others may lie beside them, such as the original weights of a Mistral."""
+    try:
+        with open(os.path.join(path, MODEL_FILE + ".index.json")) as f:
+            names = sorted(set(json.load(f)["weight_map"].values()))
+    except FileNotFoundError:
+        return [MODEL_FILE]
+    for name in names:
+        if os.path.basename(name) != name:
+            raise ValueError(f"model {path}: {MODEL_FILE}.index.json names {name}, which is no file of the directory")
+    return names
 
 
 def fill(root: nn.Module, inner: PreTrainedModel, path: str, lora: str, device: torch.device) -> None:
