@@ -18,7 +18,7 @@ type Trained struct {
 	Sampler trinity.Sampler // nil with a value head
 	Value   bool            // the engine has a value head
 	Targets bool            // the engine computes Experience.Targets; else they are errors
-	Remote  bool            // a server has the gradient: a state between ForwardBackward and OptimStep is an error
+	Remote  bool            // others have the gradient, or parts of it: a state between ForwardBackward and OptimStep is an error
 	Plain   bool            // the engine gives log-probabilities alone: entropies and discriminators are errors
 }
 

@@ -75,7 +75,9 @@ func TestDividedModelIsAnEngine(t *testing.T) {
 	spec.Optimizer.Type = engine.AdamW
 	spec.ParamOffload, spec.OptimizerOffload = true, true
 	p := onRanks(t, 2)
-	trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: opened(t, p, spec)} })
+	trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained {
+		return trinitytest.Trained{Engine: opened(t, p, spec), Targets: true, Remote: true}
+	})
 }
 
 // A state moves between layouts: matrices of two ranks, of four, whole shards, one rank.
