@@ -249,7 +249,6 @@ func TestModelsThatNobodyCanAskAreErrors(t *testing.T) {
 		{"policy", externally("http://127.0.0.1:1"), []string{"auxiliary_models.0",
 			`no workflow, no reward function and no operator asks the model "judge"`}},
 		{"judge", externally(""), []string{"auxiliary_models.0", `the model "judge" has no server; set`, "base_url", "OPENAI_BASE_URL"}},
-		{"judge", externally("nowhere"), []string{"auxiliary_models.0", `no model server at "nowhere"`}},
 		{"judge", "explorer.auxiliary_models=[{name: judge, model_path: " + filepath.Join(p.dir, "model") + ", chat_template: hi}]",
 			[]string{"auxiliary_models.0.model_path", "has no weights"}},
 	} {
