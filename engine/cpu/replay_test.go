@@ -180,7 +180,7 @@ func TestExpertsOfEarlierTurnsStay(t *testing.T) {
 }
 
 func TestReplayRefuses(t *testing.T) {
-	if _, err := Open(replayed("llama")); err == nil || !strings.Contains(err.Error(), "llama has no router: leave out algorithm.enable_router_replay") {
+	if _, err := Open(replayed("llama")); err == nil || !strings.Contains(err.Error(), "llama has no router that this program knows") {
 		t.Errorf("a dense model: %v", err)
 	}
 	_, err := (samplerPlugin{}).OpenSampler(context.Background(), engine.SamplerSpec{

@@ -21,11 +21,11 @@ type router struct {
 
 // routerOf returns what a run wants of the experts of a model.
 func routerOf(cfg *model.Config, wanted bool) (r router, err error) {
-	switch {
-	case !wanted:
+	if !wanted {
 		return r, nil
-	case cfg.Mixture == nil:
-		return r, errors.New("the model has no router whose experts servers could return: leave out algorithm.enable_router_replay")
+	}
+	if err := cfg.CheckRouter(); err != nil {
+		return r, err
 	}
 	return router{cfg.Mixture.Routes(), cfg.Mixture.Layers}, nil
 }
