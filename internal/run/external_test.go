@@ -106,6 +106,8 @@ func TestWordsOfAnAPIBecomeExperiences(t *testing.T) {
 		"model.external_model.model_name=":                            "the model has no name at its server",
 		"explorer.rollout_model.engine_type=tgi":                      "it takes text alone, no new weights, and its repository is archived",
 		"explorer.rollout_model.top_k=3":                              "what the API does not take",
+		"explorer.rollout_model.enable_return_routed_experts=true":    "the experts of tokens, which the API does not return",
+		"algorithm.enable_router_replay=true":                         "the experts of tokens, which the API does not return",
 		"buffer.explorer_input.taskset.rollout_args={top_k: 5}":       "rollout_args.top_k: not built into this version: what the API",
 		"buffer.explorer_input.taskset.format.reply_prefix=x":         "which the API cannot continue",
 	} {
@@ -143,5 +145,25 @@ func TestBenchEndsWhereTheAPIIsBarred(t *testing.T) {
 		if most := int32(p.load(t).Settled()[0].Batch.Sequences); asked.Load() > most {
 			t.Errorf("status %d: %d requests, of %d at once", status, asked.Load(), most)
 		}
+	}
+}
+
+// An evaluation trains nothing, and an API returns no experts.
+func TestAnAPIReturnsNoExperts(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	api, _ := behindAPI(t)
+	load := func(overrides ...string) (*config.Config, error) {
+		return config.Load(p.config, config.Options{Overrides: append(append(slices.Clone(api), "mode=bench"), overrides...)})
+	}
+	if _, err := load("explorer.rollout_model.enable_return_routed_experts=true"); err == nil ||
+		!strings.Contains(err.Error(), "the experts of tokens, which the API does not return") {
+		t.Errorf("%v", err)
+	}
+	cfg, err := load("algorithm.enable_router_replay=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := fmt.Sprint(cfg.Settled()[0].Unused()); !strings.Contains(notes, "the API returns no experts") {
+		t.Error(notes)
 	}
 }
