@@ -1,6 +1,11 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/experience"
+)
 
 const routerReplayKey = "algorithm.enable_router_replay"
 
@@ -15,7 +20,7 @@ func (s *Settled) RoutesKey() string {
 	return ""
 }
 
-// checkReplay refuses router replay of data that nobody sampled, because its tokens had no experts.
+// checkReplay refuses router replay of data without experts: what nobody sampled, and what has been JSON.
 func checkReplay(r report, algorithm *Algorithm, buffer *Buffer, data *Data, w Work) {
 	if !algorithm.EnableRouterReplay {
 		return
@@ -29,6 +34,10 @@ func checkReplay(r report, algorithm *Algorithm, buffer *Buffer, data *Data, w W
 			r.fail(routerReplayKey, fmt.Sprintf("replays the experts that tokens had when a model sampled them, and nobody sampled "+
 				"the rows of %s (schema %s)", b.Key, b.SchemaType), "leave it out, or leave out these rows")
 			return
+		}
+		if strings.HasPrefix(experience.Form(b.Path), ".jsonl") {
+			r.fail(b.Key+".path", "JSON lines hold no experts, with which "+routerReplayKey+" trains",
+				"keep experiences with an output_save_path that ends in .parquet, or in a database, or leave out "+routerReplayKey)
 		}
 	}
 }

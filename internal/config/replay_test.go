@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -15,6 +16,10 @@ func TestReplayOfDemonstrationsIsRefused(t *testing.T) {
 	} {
 		expectError(t, c.text, on, routerReplayKey, c.words, false)
 	}
+	const recorded = "buffer.trainer_input.experience_buffer"
+	rollouts := strings.Replace(offlineBase, "algorithm_type: sft", "algorithm_type: grpo\n  enable_router_replay: true", 1)
+	expectError(t, rollouts, recorded+"={storage_type: file, path: old.jsonl.gz}", recorded+".path", "JSON lines hold no experts", false)
+	mustParse(t, rollouts, Options{Overrides: []string{recorded + "={storage_type: file, path: old.parquet}"}})
 	mustParse(t, base, Options{Overrides: []string{on}})
 	mustParse(t, base, Options{Overrides: []string{on, "mode=bench", "buffer.explorer_input.eval_tasksets=[{name: e, path: p}]"}})
 }
