@@ -67,7 +67,8 @@ func (r *router) of(q *query, a *answer) ([]byte, error) {
 		}
 		for _, expert := range numbers[at : at+perLayer] {
 			if expert < 0 || int(expert) >= r.Experts {
-				return nil, fmt.Errorf("it returned expert %d; the model has experts 0 to %d", expert, r.Experts-1)
+				return nil, fmt.Errorf("it returned expert %d, and the model has experts 0 to %d: the server has another model, or numbers its "+
+					"layers otherwise", expert, r.Experts-1)
 			}
 			all = r.Append(all, expert)
 		}
