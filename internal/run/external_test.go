@@ -128,7 +128,7 @@ func TestWordsOfAnAPIBecomeExperiences(t *testing.T) {
 func TestBenchEndsWhereTheAPIIsBarred(t *testing.T) {
 	for status, want := range map[int]string{
 		401: "refuses the key in the environment variable TEST_API_KEY (api_key_env): POST ",
-		403: "refuses the key in the environment variable TEST_API_KEY (api_key_env): POST ",
+		403: "refuses the question or the key in the environment variable TEST_API_KEY (api_key_env): POST ",
 		404: "knows no such model or path (model_name, base_url): POST ",
 	} {
 		p := newProject(t, tiny, rl)
@@ -142,8 +142,8 @@ func TestBenchEndsWhereTheAPIIsBarred(t *testing.T) {
 		_, err := p.run(t, append(api, "mode=bench", "explorer.eval_on_startup=true", "explorer.max_retry_times=2",
 			"model.external_model.base_url="+server.URL)...)
 		oneLine(t, err, "model gpt-x: ", want)
-		if most := int32(p.load(t).Settled()[0].Batch.Sequences); asked.Load() > most {
-			t.Errorf("status %d: %d requests, of %d at once", status, asked.Load(), most)
+		if most := int32(p.load(t).Settled()[0].Batch.Sequences) + 2; asked.Load() > most { // two answers end nothing
+			t.Errorf("status %d: %d requests, want at most %d", status, asked.Load(), most)
 		}
 	}
 }

@@ -29,9 +29,13 @@ type Asker struct {
 	asked, paid atomic.Int64 // requests and tokens so far
 }
 
-// maxLost is the number of questions in a row, each with its retries, that may find no server at
-// the address before the run ends, or that the server may bar after it has answered others.
-const maxLost = 10
+const (
+	// maxLost is the number of questions in a row, each with its retries, that may find no server at
+	// the address before the run ends, or that the server may bar after it has answered others.
+	maxLost = 10
+	// maxBarred is the number of first questions that the server may bar.
+	maxBarred = 3
+)
 
 // Ask implements [trinity.Asker]. After maxLost questions in a row without a server the error is a
 // [trinity.EngineError], which ends the run.
@@ -111,6 +115,9 @@ func (a *Asker) failed(ctx context.Context, err error) error {
 	case errors.As(err, &status) && a.bars(status.Code):
 		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s: %w", a.Name, a.barrier(status), err)}
 	case errors.As(err, &status) && !mayPass(status.Code):
+		if status.Code != http.StatusForbidden && status.Code != http.StatusNotFound {
+			a.barred.Store(0)
+		}
 		return trinity.NoAnswer(a.Name, trinity.AskRefused, err)
 	case a.lost.Add(1) >= maxLost:
 		return &trinity.EngineError{Err: fmt.Errorf("model %s was unreachable for %d questions in a row: %w", a.Name, maxLost, err)}
@@ -119,13 +126,16 @@ func (a *Asker) failed(ctx context.Context, err error) error {
 }
 
 // bars reports whether a status says that no question will be answered. A filter of some servers answers single questions with
-// 403, so what has answered before may bar some.
+// 403, so some may be barred, also the first.
 func (a *Asker) bars(code int) bool {
 	switch code {
 	case http.StatusUnauthorized:
 		return true
 	case http.StatusForbidden, http.StatusNotFound:
-		return a.barred.Add(1) >= maxLost || !a.answered.Load()
+		if a.answered.Load() {
+			return a.barred.Add(1) >= maxLost
+		}
+		return a.barred.Add(1) >= maxBarred
 	}
 	return false
 }
@@ -137,10 +147,15 @@ func (a *Asker) barrier(status *retry.StatusError) string {
 		return fmt.Sprintf("%s knows no such model or path (model_name, base_url)", status.Host)
 	case a.Client.Key == NoKey && a.KeyEnv != "":
 		return fmt.Sprintf("%s wants a key, and the environment variable %s (api_key_env) is not set", status.Host, a.KeyEnv)
-	case a.KeyEnv != "":
-		return fmt.Sprintf("%s refuses the key in the environment variable %s (api_key_env)", status.Host, a.KeyEnv)
 	}
-	return status.Host + " refuses the key"
+	refused := "the key"
+	if status.Code == http.StatusForbidden {
+		refused = "the question or the key"
+	}
+	if a.KeyEnv != "" {
+		refused += fmt.Sprintf(" in the environment variable %s (api_key_env)", a.KeyEnv)
+	}
+	return status.Host + " refuses " + refused
 }
 
 // replied is what a server answered.
