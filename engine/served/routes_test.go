@@ -36,7 +36,7 @@ func TestExpertsOfServers(t *testing.T) {
 		{data: npy("<u2", "(2, 2, 2)", "\x01\x02"), err: "2 bytes follow their .npy header; its shape [2 2 2] needs 16"},
 		{data: npy("|u1", "(1, 2, 2)", "\x01\x02\x03\x04"), err: "the shape [1 2 2]; want [2, 2, 2]"},
 		{data: npy("<f4", "(2, 2, 2)", ""), err: "header is"},
-		{data: npy("|u1", "(2, 2, 2)", "\x01\x08\x03\x04\x05\x06\x07\x00"), 
+		{data: npy("|u1", "(2, 2, 2)", "\x01\x08\x03\x04\x05\x06\x07\x00"),
 			err: "expert 8, and the model has experts 0 to 7: the server has another model"},
 		{data: npy("|u1", "(2, 2, 2)", "\x01\x01\x03\x04\x05\x06\x07\x00"), err: "expert 1 twice"},
 		{data: []byte("no array"), err: "no .npy file"},
