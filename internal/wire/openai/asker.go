@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
@@ -19,14 +20,17 @@ type Asker struct {
 	Sampling Request // the model's name on its server, and how it samples
 	KeyEnv   string  // environment variable with the key, for errors
 
-	// MaxRequests and MaxTokens, of prompts and answers as the server counts them, end the run before a question beyond them; 0 is
-	// no limit. Questions in flight may exceed MaxTokens.
+	// MaxRequests and MaxTokens, of prompts and answers as the server counts them, end the run before a question beyond them, when
+	// those in flight are answered; 0 is no limit. Questions in flight may exceed MaxTokens.
 	MaxRequests, MaxTokens int
 
 	lost        atomic.Int64 // questions in a row without a server at the address
 	barred      atomic.Int64 // questions in a row that the server did not let in
 	answered    atomic.Bool
 	asked, paid atomic.Int64 // requests and tokens so far
+
+	inFlight sync.WaitGroup // questions that the limits allow
+	limits   sync.Mutex     // orders the beginning of questions and the wait for those in flight
 }
 
 const (
@@ -69,8 +73,10 @@ func (a *Asker) Reply(ctx context.Context, q *Request) (m trinity.Message, finis
 		return m, "", trinity.NoAnswer(a.Name, trinity.AskUnreachable, err)
 	}
 	if err := a.spend(); err != nil {
+		a.inFlight.Wait() // so that the caller's error, which ends the run, discards no answer that costs
 		return m, "", err
 	}
+	defer a.inFlight.Done()
 	reply, err := a.Client.Post(ctx, address, body)
 	if err != nil {
 		return m, "", a.failed(ctx, err)
@@ -90,19 +96,22 @@ func (a *Asker) Reply(ctx context.Context, q *Request) (m trinity.Message, finis
 	return r.Message, r.finish, nil
 }
 
-// spend counts a request, and returns an error that ends the run if it is beyond a limit.
+// spend counts a request in flight, or returns an error that ends the run if it is beyond a limit.
 func (a *Asker) spend() error {
-	asked, paid := a.asked.Add(1), a.paid.Load()
+	a.limits.Lock()
+	defer a.limits.Unlock()
 	over := func(key string, limit int) error {
-		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s %d is reached: raise it, and run the same command to resume", a.Name, key,
-			limit)}
+		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s %d is reached: raise it, and run the same command to resume; the run then counts "+
+			"from 0 and repeats its incomplete step, so it needs what a step takes, or more", a.Name, key, limit)}
 	}
 	switch {
-	case a.MaxRequests > 0 && asked > int64(a.MaxRequests):
+	case a.MaxRequests > 0 && a.asked.Load() >= int64(a.MaxRequests):
 		return over("max_requests", a.MaxRequests)
-	case a.MaxTokens > 0 && paid >= int64(a.MaxTokens):
+	case a.MaxTokens > 0 && a.paid.Load() >= int64(a.MaxTokens):
 		return over("max_tokens", a.MaxTokens)
 	}
+	a.asked.Add(1)
+	a.inFlight.Add(1)
 	return nil
 }
 

@@ -1,12 +1,14 @@
 package openai_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +198,36 @@ func TestAskerEndsTheRunAtItsLimits(t *testing.T) {
 		if engine := (*trinity.EngineError)(nil); !errors.As(err, &engine) || !strings.Contains(err.Error(), c.want) || asked != c.asked {
 			t.Errorf("%+v: %v after %d requests", c, err, asked)
 		}
+	}
+}
+
+// The error of a limit waits for the questions in flight, because it ends the run and with it those.
+func TestALimitWaitsForAnswersInFlight(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	a := judge(t, func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-answer
+		says(200, yes)(w, r)
+	})
+	a.MaxRequests = 1
+	ended := make(chan string, 2)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	go func() {
+		m, err := a.Ask(ctx, nil, trinity.AskOptions{})
+		ended <- fmt.Sprint(m.Message.Content, err)
+	}()
+	<-arrived
+	go func() {
+		_, err := a.Ask(ctx, nil, trinity.AskOptions{})
+		end() // as the run ends
+		ended <- fmt.Sprint(err)
+	}()
+	time.Sleep(50 * time.Millisecond) // an error that does not wait ends the run by now
+	close(answer)
+	all := []string{<-ended, <-ended}
+	if !slices.Contains(all, "yes<nil>") {
+		t.Errorf("the answer in flight is lost: %q", all)
 	}
 }
 
