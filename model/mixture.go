@@ -74,6 +74,15 @@ func (m *Mixture) LoadMetrics(counts [][]int64) trinity.Metrics {
 	return metrics
 }
 
+// CheckRouter returns an error if the model has no router, so that nobody can record or replay experts.
+func (c *Config) CheckRouter() error {
+	if c.Mixture == nil {
+		return fmt.Errorf("a model of type %s has no router that this program knows, so its tokens have no experts to record or replay",
+			c.Architecture)
+	}
+	return nil
+}
+
 // Sparse reports whether a layer has experts in place of one MLP.
 func (c *Config) Sparse(layer int) bool { return c.Mixture != nil && c.Mixture.Layers[layer] }
 

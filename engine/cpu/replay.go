@@ -20,8 +20,8 @@ type replay struct {
 
 // checkReplay refuses replay for a model without routers.
 func checkReplay(cfg *model.Config, opts *Options) error {
-	if opts.Replay && cfg.Mixture == nil {
-		return fmt.Errorf("cpu: model %s has no router: leave out algorithm.enable_router_replay", opts.ModelPath)
+	if err := cfg.CheckRouter(); err != nil && opts.Replay {
+		return fmt.Errorf("cpu: %s: %w", opts.ModelPath, err)
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func TestExpertsOfEarlierTurnsStay(t *testing.T) {
 }
 
 func TestReplayRefuses(t *testing.T) {
-	if _, err := Open(replayed("llama")); err == nil || !strings.Contains(err.Error(), "llama has no router: leave out algorithm.enable_router_replay") {
+	if _, err := Open(replayed("llama")); err == nil || !strings.Contains(err.Error(), "llama has no router that this program knows") {
 		t.Errorf("a dense model: %v", err)
 	}
 	_, err := (samplerPlugin{}).OpenSampler(context.Background(), engine.SamplerSpec{
@@ -191,7 +191,7 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	e := open(t, replayed("qwen3_moe"))
 	for want, spoil := range map[string]func(x *trinity.Experience){
-		"nobody has recorded which experts": func(x *trinity.Experience) { x.Experts = nil },
+		"has no experts": func(x *trinity.Experience) { x.Experts = nil },
 		"its experts take":                  func(x *trinity.Experience) { x.Experts = x.Experts[1:] },
 		"token 2 has expert 8 in layer 0 of those with experts; the model has experts 0 to 7": func(x *trinity.Experience) { x.Experts[4] = 8 },
 		"token 0 has expert 0 twice": func(x *trinity.Experience) { x.Experts[1] = x.Experts[0] },

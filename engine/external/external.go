@@ -52,7 +52,7 @@ func (*plugin) Describe() string { return "an API of text over HTTP" }
 func (*plugin) Reads(*config.Settled) map[string]string {
 	const decides = "the API decides it"
 	keys := map[string]string{"cluster": "the API is elsewhere", "ignore_validator_suggestions": "there is no GPU memory check",
-		"model.trust_remote_code": decides}
+		"model.trust_remote_code": decides, "algorithm.enable_router_replay": "the API returns no experts"}
 	for _, key := range []string{
 		"base_urls", "api_key", "tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size", "enable_expert_parallel",
 		"gpu_memory_utilization", "weight_sync_buffer_size", "extra_engine_args", "use_v1", "enforce_eager", "enable_prefix_caching",
@@ -67,9 +67,10 @@ func (*plugin) Reads(*config.Settled) map[string]string {
 // Refuses implements config.SharedKeys.
 func (*plugin) Refuses(s *config.Settled) (all []config.Refusal) {
 	const (
-		model    = "explorer.rollout_model"
-		notTaken = "what the API does not take"
-		takes    = "leave it out: it takes temperature, top_p and max_response_tokens"
+		model     = "explorer.rollout_model"
+		noExperts = "the experts of tokens, which the API does not return"
+		notTaken  = "what the API does not take"
+		takes     = "leave it out: it takes temperature, top_p and max_response_tokens"
 	)
 	refuse := func(key, what, hint string) { all = append(all, config.Refusal{Key: key, What: what, Hint: hint}) }
 	m := &s.Explorer.RolloutModel
@@ -81,6 +82,12 @@ func (*plugin) Refuses(s *config.Settled) (all []config.Refusal) {
 	}
 	if len(s.Model.LoraConfigs) > 0 {
 		refuse("model.lora_configs", "an adapter of a model behind an API", "leave it out")
+	}
+	if m.EnableReturnRoutedExperts {
+		refuse(model+".enable_return_routed_experts", noExperts, "leave it out")
+	}
+	if s.Algorithm.EnableRouterReplay && s.Explores {
+		refuse("algorithm.enable_router_replay", noExperts, "leave it out")
 	}
 	if m.Quantization != "" {
 		refuse(model+".quantization", "a quantization of a model behind an API", "leave it out")

@@ -82,13 +82,9 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 		refuse(model+".quantization", "another quantization than the server's", "start the server with it, and use algorithm.rollout_correction")
 	}
 	m := &c.Explorer.RolloutModel
-	key, wanted := model+".enable_return_routed_experts", m.EnableReturnRoutedExperts
-	if c.Algorithm.EnableRouterReplay {
-		key, wanted = "algorithm.enable_router_replay", true
-	}
-	owns := starts && len(m.BaseUrls) == 0
+	key, owns := c.RoutesKey(), starts && len(m.BaseUrls) == 0
 	switch {
-	case !wanted:
+	case key == "":
 	case !starts:
 		refuse(key, "the experts of tokens, which this server does not return", "use vllm, sglang or cpu")
 	case owns && m.PipelineParallelSize > 1:

@@ -21,11 +21,11 @@ type router struct {
 
 // routerOf returns what a run wants of the experts of a model.
 func routerOf(cfg *model.Config, wanted bool) (r router, err error) {
-	switch {
-	case !wanted:
+	if !wanted {
 		return r, nil
-	case cfg.Mixture == nil:
-		return r, errors.New("the model has no router whose experts servers could return: leave out algorithm.enable_router_replay")
+	}
+	if err := cfg.CheckRouter(); err != nil {
+		return r, err
 	}
 	return router{cfg.Mixture.Routes(), cfg.Mixture.Layers}, nil
 }
@@ -67,7 +67,8 @@ func (r *router) of(q *query, a *answer) ([]byte, error) {
 		}
 		for _, expert := range numbers[at : at+perLayer] {
 			if expert < 0 || int(expert) >= r.Experts {
-				return nil, fmt.Errorf("it returned expert %d; the model has experts 0 to %d", expert, r.Experts-1)
+				return nil, fmt.Errorf("it returned expert %d, and the model has experts 0 to %d: the server has another model, or numbers its "+
+					"layers otherwise", expert, r.Experts-1)
 			}
 			all = r.Append(all, expert)
 		}

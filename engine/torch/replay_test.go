@@ -78,7 +78,7 @@ func TestReplayAgreesWithTheEmbeddedEngine(t *testing.T) {
 				ref, _ := gradientOf(t, theirs, b, mixed{want}, spec.LoRA != nil)
 				compareGradients(t, got, ref, 1e-5, 2e-5)
 				b.Experiences[0].Experts = nil
-				if _, err := ours.ForwardBackward(t.Context(), b, mixed{want}); err == nil || !strings.Contains(err.Error(), "nobody has recorded") {
+				if _, err := ours.ForwardBackward(t.Context(), b, mixed{want}); err == nil || !strings.Contains(err.Error(), "has no experts") {
 					t.Errorf("an experience without experts: %v", err)
 				}
 			})

@@ -88,12 +88,13 @@ func balance(metrics trinity.Metrics, answer reply, whole []*trinity.Experience,
 
 // checkReplay refuses to replay experts where the worker cannot.
 func checkReplay(cfg *model.Config, spec *engine.TrainerSpec) error {
-	switch {
-	case !spec.Replay:
+	if !spec.Replay {
 		return nil
-	case cfg.Mixture == nil:
-		return fmt.Errorf("torch: model %s has no router that this program knows: leave out algorithm.enable_router_replay", spec.ModelPath)
-	case sequenceOf(*spec) > 1:
+	}
+	if err := cfg.CheckRouter(); err != nil {
+		return fmt.Errorf("torch: %s: %w", spec.ModelPath, err)
+	}
+	if sequenceOf(*spec) > 1 {
 		return errors.New("torch: ranks that hold parts of a row do not replay experts: leave out trainer.ulysses_sequence_parallel_size, " +
 			"or algorithm.enable_router_replay")
 	}

@@ -40,6 +40,7 @@ func (s *Settled) checkRules(r report) {
 	s.Algorithm.RolloutCorrection.check(r, &s.Algorithm, method, w)
 	checkTraffic(r, &s.Algorithm, method, &s.Synchronizer, w)
 	s.Algorithm.checkScoring(r, method, w)
+	checkReplay(r, &s.Algorithm, &s.Buffer, data, w)
 	s.Critic.check(r, &s.Algorithm, &s.Batch, &s.Trainer, w)
 	s.Model.Tinker.check(r, method, w)
 	s.Model.ExternalModel.check(r, w)

@@ -73,13 +73,14 @@ func (r Routes) Check(experts []byte, tokens int) error {
 	return nil
 }
 
-// RequireExperts returns an error if training learns a token of an experience whose experts nobody has recorded.
+// RequireExperts returns an error if training learns a token of an experience without experts.
 func RequireExperts(e *trinity.Experience) error {
 	if len(e.Experts) > 0 || e.TrainedTokens() == 0 {
 		return nil
 	}
-	return fmt.Errorf("experience %s: nobody has recorded which experts its tokens had, and algorithm.enable_router_replay trains "+
-		"with those: sample it with replay on, or set the key to false", e.ID)
+	return fmt.Errorf("experience %s has no experts, and algorithm.enable_router_replay trains with those that its tokens had: a run "+
+		"records them only with this key, in buffers, .parquet files and databases but never in JSON lines; read such data, or set the key "+
+		"to false", e.ID)
 }
 
 // most bounds the experts of one experience, bytes.

@@ -108,3 +108,22 @@ func TestPositionsInTheDataAreCompared(t *testing.T) {
 		oneLine(t, err, want)
 	}
 }
+
+// The buffer of a run without router replay holds experiences without experts.
+func TestReplayIsNotSwitchedOnLater(t *testing.T) {
+	const replay, record = "algorithm.enable_router_replay", "explorer.rollout_model.enable_return_routed_experts"
+	p := newProject(t, 2, rl)
+	p.experts(t)
+	records := p.copyOf(t)
+	if _, err := p.run(t, fewTrainSteps); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.run(t, "buffer.total_steps=3", replay+"=true")
+	oneLine(t, err, replay+": is true and was false, so the run cannot go on from global_step_2")
+	if _, err := records.run(t, fewTrainSteps, record+"=true"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := records.run(t, "buffer.total_steps=3", record+"=true", replay+"=true"); err != nil {
+		t.Error(err)
+	}
+}

@@ -75,3 +75,15 @@ func TestExpertsLearnFromRewards(t *testing.T) {
 		}
 	}
 }
+
+// The check of a configuration says that a dense model has no experts, and names the key that is set.
+func TestADenseModelHasNoExperts(t *testing.T) {
+	for _, served := range []string{"{}", "{engine_type: vllm, base_urls: ['http://127.0.0.1:1']}"} {
+		for _, key := range []string{"algorithm.enable_router_replay", "explorer.rollout_model.enable_return_routed_experts"} {
+			p := newProject(t, tiny, servedConfig)
+			_, err := settle.Facts(p.load(t, "trainer.trainer_type=auto", "cluster={}", "explorer.rollout_model="+served, key+"=true").Settled()[0])
+			oneLine(t, err, key+": a model of type llama has no router that this program knows")
+			oneLine(t, err, "; leave it out")
+		}
+	}
+}

@@ -27,6 +27,8 @@ const (
 	CriticKey  = "model.critic_model_path"
 	loraKeys   = "model.lora_configs.0."
 	AdapterKey = loraKeys + "path"
+	replayKey  = "algorithm.enable_router_replay"
+	recordKey  = "explorer.rollout_model.enable_return_routed_experts"
 	storageKey = "buffer.trainer_input.experience_buffer.storage_type"
 )
 
@@ -173,6 +175,8 @@ func fixed(key string, was, is map[string]string) bool {
 		return slices.Contains(shape, name) && !has(was, loraKeys+"path") && !has(is, loraKeys+"path")
 	case key == storageKey: // a place in a queue is none in a dataset, which sql and file may be
 		return was[key] == "queue" || is[key] == "queue"
+	case key == replayKey: // the buffer may hold experiences without experts
+		return is[key] == "true" && was[recordKey] != "true"
 	case key == optimizers[1]:
 		return has(was, key) && has(is, key)
 	}

@@ -64,8 +64,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled),
 			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
-		all.Sample.Record.Routes = all.Sample.Record.Tokens &&
-			(s.Algorithm.EnableRouterReplay || s.Explorer.RolloutModel.EnableReturnRoutedExperts)
+		all.Sample.Record.Routes = all.Sample.Record.Tokens && s.RoutesKey() != ""
 		all.Sample.Start.Place = s.Openers.Programs.Sample
 		for _, l := range s.Model.SampledAdapters() {
 			all.Sample.Adapters = append(all.Sample.Adapters, l.Path)
@@ -115,6 +114,11 @@ func (s *Stage) forecast(train, sample bool, available int64) (*place.Forecast, 
 		return nil, s.At("model.model_path", fmt.Sprintf("%s is a %s of text and images, of which this run trains the text part (%s), and "+
 			"servers that have the whole do not load versions of a part", path, m.PartOf, m.Architecture),
 			"write the text part alone with `trinity convert "+path+" --output DIR`, and name DIR")
+	}
+	if spec.Train.Replay || spec.Sample.Record.Routes {
+		if err := m.CheckRouter(); err != nil {
+			return nil, s.At(s.RoutesKey(), err.Error(), "leave it out")
+		}
 	}
 	if err := checkAdapters(m, s.Model.LoraConfigs); err != nil {
 		return nil, err

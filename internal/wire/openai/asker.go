@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
@@ -19,19 +20,26 @@ type Asker struct {
 	Sampling Request // the model's name on its server, and how it samples
 	KeyEnv   string  // environment variable with the key, for errors
 
-	// MaxRequests and MaxTokens, of prompts and answers as the server counts them, end the run before a question beyond them; 0 is
-	// no limit. Questions in flight may exceed MaxTokens.
+	// MaxRequests and MaxTokens, of prompts and answers as the server counts them, end the run before a question beyond them, when
+	// those in flight are answered; 0 is no limit. Questions in flight may exceed MaxTokens.
 	MaxRequests, MaxTokens int
 
 	lost        atomic.Int64 // questions in a row without a server at the address
 	barred      atomic.Int64 // questions in a row that the server did not let in
 	answered    atomic.Bool
 	asked, paid atomic.Int64 // requests and tokens so far
+
+	inFlight sync.WaitGroup // questions that the limits allow
+	limits   sync.Mutex     // orders the beginning of questions and the wait for those in flight
 }
 
-// maxLost is the number of questions in a row, each with its retries, that may find no server at
-// the address before the run ends, or that the server may bar after it has answered others.
-const maxLost = 10
+const (
+	// maxLost is the number of questions in a row, each with its retries, that may find no server at
+	// the address before the run ends, or that the server may bar after it has answered others.
+	maxLost = 10
+	// maxBarred is the number of first questions that the server may bar.
+	maxBarred = 3
+)
 
 // Ask implements [trinity.Asker]. After maxLost questions in a row without a server the error is a
 // [trinity.EngineError], which ends the run.
@@ -65,8 +73,10 @@ func (a *Asker) Reply(ctx context.Context, q *Request) (m trinity.Message, finis
 		return m, "", trinity.NoAnswer(a.Name, trinity.AskUnreachable, err)
 	}
 	if err := a.spend(); err != nil {
+		a.inFlight.Wait() // so that the caller's error, which ends the run, discards no answer that costs
 		return m, "", err
 	}
+	defer a.inFlight.Done()
 	reply, err := a.Client.Post(ctx, address, body)
 	if err != nil {
 		return m, "", a.failed(ctx, err)
@@ -86,19 +96,22 @@ func (a *Asker) Reply(ctx context.Context, q *Request) (m trinity.Message, finis
 	return r.Message, r.finish, nil
 }
 
-// spend counts a request, and returns an error that ends the run if it is beyond a limit.
+// spend counts a request in flight, or returns an error that ends the run if it is beyond a limit.
 func (a *Asker) spend() error {
-	asked, paid := a.asked.Add(1), a.paid.Load()
+	a.limits.Lock()
+	defer a.limits.Unlock()
 	over := func(key string, limit int) error {
-		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s %d is reached: raise it, and run the same command to resume", a.Name, key,
-			limit)}
+		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s %d is reached: raise it, and run the same command to resume; the run then counts "+
+			"from 0 and repeats its incomplete step, so it needs what a step takes, or more", a.Name, key, limit)}
 	}
 	switch {
-	case a.MaxRequests > 0 && asked > int64(a.MaxRequests):
+	case a.MaxRequests > 0 && a.asked.Load() >= int64(a.MaxRequests):
 		return over("max_requests", a.MaxRequests)
-	case a.MaxTokens > 0 && paid >= int64(a.MaxTokens):
+	case a.MaxTokens > 0 && a.paid.Load() >= int64(a.MaxTokens):
 		return over("max_tokens", a.MaxTokens)
 	}
+	a.asked.Add(1)
+	a.inFlight.Add(1)
 	return nil
 }
 
@@ -111,6 +124,9 @@ func (a *Asker) failed(ctx context.Context, err error) error {
 	case errors.As(err, &status) && a.bars(status.Code):
 		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s: %w", a.Name, a.barrier(status), err)}
 	case errors.As(err, &status) && !mayPass(status.Code):
+		if status.Code != http.StatusForbidden && status.Code != http.StatusNotFound {
+			a.barred.Store(0)
+		}
 		return trinity.NoAnswer(a.Name, trinity.AskRefused, err)
 	case a.lost.Add(1) >= maxLost:
 		return &trinity.EngineError{Err: fmt.Errorf("model %s was unreachable for %d questions in a row: %w", a.Name, maxLost, err)}
@@ -119,13 +135,16 @@ func (a *Asker) failed(ctx context.Context, err error) error {
 }
 
 // bars reports whether a status says that no question will be answered. A filter of some servers answers single questions with
-// 403, so what has answered before may bar some.
+// 403, so some may be barred, also the first.
 func (a *Asker) bars(code int) bool {
 	switch code {
 	case http.StatusUnauthorized:
 		return true
 	case http.StatusForbidden, http.StatusNotFound:
-		return a.barred.Add(1) >= maxLost || !a.answered.Load()
+		if a.answered.Load() {
+			return a.barred.Add(1) >= maxLost
+		}
+		return a.barred.Add(1) >= maxBarred
 	}
 	return false
 }
@@ -137,10 +156,15 @@ func (a *Asker) barrier(status *retry.StatusError) string {
 		return fmt.Sprintf("%s knows no such model or path (model_name, base_url)", status.Host)
 	case a.Client.Key == NoKey && a.KeyEnv != "":
 		return fmt.Sprintf("%s wants a key, and the environment variable %s (api_key_env) is not set", status.Host, a.KeyEnv)
-	case a.KeyEnv != "":
-		return fmt.Sprintf("%s refuses the key in the environment variable %s (api_key_env)", status.Host, a.KeyEnv)
 	}
-	return status.Host + " refuses the key"
+	refused := "the key"
+	if status.Code == http.StatusForbidden {
+		refused = "the question or the key"
+	}
+	if a.KeyEnv != "" {
+		refused += fmt.Sprintf(" in the environment variable %s (api_key_env)", a.KeyEnv)
+	}
+	return status.Host + " refuses " + refused
 }
 
 // replied is what a server answered.

@@ -1,12 +1,14 @@
 package openai_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,9 +125,9 @@ func TestAServerThatBarsTheModelEndsTheRun(t *testing.T) {
 		{401, "secret", false, 1, "refuses the key in the environment variable JUDGE_KEY (api_key_env): POST"},
 		{401, "secret", true, 1, "refuses the key in the environment variable JUDGE_KEY"},
 		{401, openai.NoKey, false, 1, "wants a key, and the environment variable JUDGE_KEY (api_key_env) is not set: POST"},
-		{403, "secret", false, 1, "refuses the key in the environment variable JUDGE_KEY (api_key_env): POST"},
-		{404, "secret", false, 1, "knows no such model or path (model_name, base_url): POST"},
-		{403, "secret", true, 10, "refuses the key in the environment variable JUDGE_KEY (api_key_env): POST"},
+		{403, "secret", false, 3, "refuses the question or the key in the environment variable JUDGE_KEY (api_key_env): POST"},
+		{404, "secret", false, 3, "knows no such model or path (model_name, base_url): POST"},
+		{403, "secret", true, 10, "refuses the question or the key in the environment variable JUDGE_KEY (api_key_env): POST"},
 	} {
 		code := 200
 		a := judge(t, func(w http.ResponseWriter, r *http.Request) {
@@ -148,6 +150,25 @@ func TestAServerThatBarsTheModelEndsTheRun(t *testing.T) {
 		if asked != c.asked || !strings.Contains(err.Error(), "model judge: 127.0.0.1:") || !strings.Contains(err.Error(), c.want) ||
 			!strings.HasSuffix(err.Error(), fmt.Sprintf("%d %s: none", c.code, http.StatusText(c.code))) {
 			t.Errorf("%+v: after %d questions %v", c, asked, err)
+		}
+	}
+}
+
+// A filter may refuse the first questions. Each other answer begins the count anew.
+func TestAFilterOfTheFirstQuestionsEndsNoRun(t *testing.T) {
+	codes := []int{403, 403, 400, 403, 404, 200, 403}
+	a := judge(t, func(w http.ResponseWriter, r *http.Request) {
+		code := codes[0]
+		codes = codes[1:]
+		says(code, map[bool]string{true: yes, false: `{"error": {"message": "blocked by content filter"}}`}[code == 200])(w, r)
+	})
+	for len(codes) > 0 {
+		code := codes[0]
+		_, err := a.Ask(t.Context(), nil, trinity.AskOptions{})
+		var failed *trinity.AskError
+		if code == 200 && err != nil || code != 200 && (!errors.As(err, &failed) || failed.Reason != trinity.AskRefused ||
+			!strings.Contains(err.Error(), "blocked by content filter")) {
+			t.Errorf("status %d: %v", code, err)
 		}
 	}
 }
@@ -177,6 +198,36 @@ func TestAskerEndsTheRunAtItsLimits(t *testing.T) {
 		if engine := (*trinity.EngineError)(nil); !errors.As(err, &engine) || !strings.Contains(err.Error(), c.want) || asked != c.asked {
 			t.Errorf("%+v: %v after %d requests", c, err, asked)
 		}
+	}
+}
+
+// The error of a limit waits for the questions in flight, because it ends the run and with it those.
+func TestALimitWaitsForAnswersInFlight(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	a := judge(t, func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-answer
+		says(200, yes)(w, r)
+	})
+	a.MaxRequests = 1
+	ended := make(chan string, 2)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	go func() {
+		m, err := a.Ask(ctx, nil, trinity.AskOptions{})
+		ended <- fmt.Sprint(m.Message.Content, err)
+	}()
+	<-arrived
+	go func() {
+		_, err := a.Ask(ctx, nil, trinity.AskOptions{})
+		end() // as the run ends
+		ended <- fmt.Sprint(err)
+	}()
+	time.Sleep(50 * time.Millisecond) // an error that does not wait ends the run by now
+	close(answer)
+	all := []string{<-ended, <-ended}
+	if !slices.Contains(all, "yes<nil>") {
+		t.Errorf("the answer in flight is lost: %q", all)
 	}
 }
 

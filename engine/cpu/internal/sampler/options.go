@@ -72,9 +72,8 @@ func (o Options) withDefaults(cfg *model.Config) (Options, error) {
 	}
 	_, err := kernel.Forced()
 	errs := []error{err}
-	if o.Routes && cfg.Mixture == nil {
-		errs = append(errs,
-			errors.New("sampler: the model has no router whose experts could be returned: leave out algorithm.enable_router_replay"))
+	if err := cfg.CheckRouter(); err != nil && o.Routes {
+		errs = append(errs, fmt.Errorf("sampler: %w", err))
 	}
 	if o.InPlace && o.Storage != kernel.F32 {
 		errs = append(errs, errors.New("sampler: InPlace needs matrices in f32"))
