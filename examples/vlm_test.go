@@ -33,7 +33,8 @@ func TestVLMColours(t *testing.T) {
 	coloursModel(t)
 	records := runExampleIn(t, t.TempDir(), "vlm_colours/colours.yaml", "stages.1.buffer.total_steps=3",
 		"cluster.start_timeout=1200", "stages.1.explorer.max_timeout=1200", "synchronizer.sync_timeout=1200")
-	if accuracy := curve(records, "rollout/accuracy/mean"); len(accuracy) != 3 || accuracy[0]+accuracy[1]+accuracy[2] < 3*0.5 {
+	accuracy := curve(records, "rollout/accuracy/mean")
+	if len(accuracy) != 3 || accuracy[0]+accuracy[1]+accuracy[2] < 3*0.5 {
 		t.Errorf("accuracy %.2f, want 3 steps, and at least 0.50 on average", accuracy)
 	}
 }
