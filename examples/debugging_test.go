@@ -67,7 +67,7 @@ func TestDebuggingExampleHasAWaitingTrainer(t *testing.T) {
 		}
 	}
 	if len(waits) != 1 || waits["explorer"] != 2*2 || rewards != 2*2*8 {
-		t.Errorf("the trainer waits %v times and the reward function is called %d times, want 2 waits a step for the explorer, for its experiences and before the weights change, and 32 calls",
-			waits, rewards)
+		t.Errorf("the trainer waits %v times and the reward function is called %d times, want 2 waits a step for the explorer, "+
+			"for its experiences and before the weights change, and 32 calls", waits, rewards)
 	}
 }
