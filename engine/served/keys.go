@@ -82,7 +82,7 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 		refuse(model+".quantization", "another quantization than the server's", "start the server with it, and use algorithm.rollout_correction")
 	}
 	m := &c.Explorer.RolloutModel
-	key, owns := c.RoutesKey(), starts && len(m.BaseUrls) == 0
+	key, owns := config.RoutesKey(c), starts && len(m.BaseUrls) == 0
 	switch {
 	case key == "":
 	case !starts:

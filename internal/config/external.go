@@ -90,5 +90,30 @@ func (c *planner) externalWords() []string {
 	if e.MaxRequests == 0 && e.MaxTokens == 0 {
 		return append(words, "costs: nothing bounds them; max_requests and max_tokens of "+externalKey+" do")
 	}
+	step, all := c.questions()
+	switch most := int64(e.MaxRequests); {
+	case most == 0: // not bounded
+	case step > most:
+		words = append(words, fmt.Sprintf("costs: max_requests %d ends each start of the run in the same step, which asks %d questions "+
+			"or more: raise it", most, step))
+	case all > most:
+		words = append(words, fmt.Sprintf("costs: max_requests %d ends the run before its last question: it asks %d or more", most, all))
+	}
 	return words
+}
+
+// questions returns how many rollouts, each of one question or more, an explore step has, or an evaluation in mode bench, and the
+// run; 0 if it is not known.
+func (c *planner) questions() (step, all int64) {
+	if c.run.Explores {
+		steps, _ := c.exploreSteps()
+		step = saturated(int64(c.run.Buffer.BatchSize), int64(c.run.Method.GroupSize))
+		return step, saturated(steps, step)
+	}
+	for _, t := range c.run.Data.Tasksets {
+		if t.Eval {
+			all += saturated(int64(c.facts.Rows[t.Key]), int64(t.RepeatTimes))
+		}
+	}
+	return 0, all
 }

@@ -33,3 +33,27 @@ func TestRefusedExternalModels(t *testing.T) {
 		}
 	}
 }
+
+// The plan compares a limit with the questions of a step, and with those of the run.
+func TestPlanOfALimitOfQuestions(t *testing.T) {
+	explore, bench := []string{"mode=explore"}, []string{"mode=bench", "buffer.explorer_input.eval_tasksets=[{name: e, path: p}]"}
+	rows := Facts{Rows: map[string]int{"buffer.explorer_input.taskset": 12, "buffer.explorer_input.eval_tasksets.0": 12}}
+	for _, c := range []struct {
+		most  int
+		mode  []string
+		words string // "": none about costs
+	}{
+		{7, explore, "costs: max_requests 7 ends each start of the run in the same step, which asks 8 questions or more: raise it"},
+		{23, explore, "costs: max_requests 23 ends the run before its last question: it asks 24 or more"},
+		{24, explore, ""},
+		{11, bench, "costs: max_requests 11 ends the run before its last question: it asks 12 or more"},
+		{12, bench, ""},
+	} {
+		run := mustParse(t, base, Options{Overrides: c.mode}).settled[0]
+		run.Model.ExternalModel = ExternalModel{Enable: true, MaxRequests: c.most}
+		text := strings.Join((&planner{run: run, facts: rows}).externalWords(), "\n")
+		if !strings.Contains(text, c.words) || strings.Contains(text, "costs") != (c.words != "") {
+			t.Errorf("%d: %s, want %q", c.most, text, c.words)
+		}
+	}
+}

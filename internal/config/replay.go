@@ -10,7 +10,7 @@ import (
 const routerReplayKey = "algorithm.enable_router_replay"
 
 // RoutesKey returns the key by which a run wants the experts of tokens; "" if it wants none.
-func (s *Settled) RoutesKey() string {
+func RoutesKey(s *Settled) string {
 	switch {
 	case s.Algorithm.EnableRouterReplay:
 		return routerReplayKey

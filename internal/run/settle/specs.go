@@ -64,7 +64,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled),
 			Service: service, Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
-		all.Sample.Record.Routes = all.Sample.Record.Tokens && s.RoutesKey() != ""
+		all.Sample.Record.Routes = all.Sample.Record.Tokens && config.RoutesKey(s.Settled) != ""
 		all.Sample.Start.Place = s.Openers.Programs.Sample
 		for _, l := range s.Model.SampledAdapters() {
 			all.Sample.Adapters = append(all.Sample.Adapters, l.Path)
@@ -117,7 +117,7 @@ func (s *Stage) forecast(train, sample bool, available int64) (*place.Forecast, 
 	}
 	if spec.Train.Replay || spec.Sample.Record.Routes {
 		if err := m.CheckRouter(); err != nil {
-			return nil, s.At(s.RoutesKey(), err.Error(), "leave it out")
+			return nil, s.At(config.RoutesKey(s.Settled), err.Error(), "leave it out")
 		}
 	}
 	if err := checkAdapters(m, s.Model.LoraConfigs); err != nil {

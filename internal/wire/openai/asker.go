@@ -101,8 +101,8 @@ func (a *Asker) spend() error {
 	a.limits.Lock()
 	defer a.limits.Unlock()
 	over := func(key string, limit int) error {
-		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s %d is reached: raise it, and run the same command to resume; the run then counts "+
-			"from 0 and repeats its incomplete step, so it needs what a step takes, or more", a.Name, key, limit)}
+		return &trinity.EngineError{Err: fmt.Errorf("model %s: %s %d is reached: raise it, and run the same command to resume; the run then "+
+			"counts from 0 and repeats its incomplete step, so it needs what a step takes, or more", a.Name, key, limit)}
 	}
 	switch {
 	case a.MaxRequests > 0 && a.asked.Load() >= int64(a.MaxRequests):

@@ -3,6 +3,12 @@
 
 /** @type {Record<string, string>} */
 export const sentences = {
+  "costs: max_requests %d ends the run before its last question: it asks %d or more": "费用：max_requests %d 会在最后一个问题之前结束运行：它至少提 %d 个问题",
+  "costs: max_requests %d ends each start of the run in the same step, which asks %d questions or more: raise it": "费用：max_requests %d 使每次启动都在同一步结束，该步至少提 %d 个问题：请调高它",
+  "replays the experts that tokens had when a model sampled them, and nobody sampled the rows of %s (schema %s)": "回放模型采样词元时所用的专家，而 %s 的行（模式 %s）并非由模型采样",
+  "leave it out, or leave out these rows": "请删去它，或删去这些行",
+  "JSON lines hold no experts, with which %s trains": "JSON 行不含专家，而 %s 用专家训练",
+  "keep experiences with an output_save_path that ends in .parquet, or in a database, or leave out %s": "请用以 .parquet 结尾的 output_save_path 或数据库保存经验，或删去 %s",
   "entropy term": "熵项",
   "args.adaptive: %v is neither true nor false": "args.adaptive：%v 既不是 true 也不是 false",
   "policy loss": "策略损失",
