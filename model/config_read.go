@@ -112,7 +112,7 @@ func ParseConfig(text []byte) (*Config, error) {
 		c.Foreign = &Foreign{Why: strings.Join(r.beyond, ", "), Vision: vision}
 	}
 	if len(r.errs) == 0 {
-		r.errs = append(r.errs, c.check())
+		return c, c.check()
 	}
 	return c, together(r.errs)
 }
@@ -225,8 +225,9 @@ func (r *configReader) window() {
 	}
 	if r.layerTypes != nil && !r.slidingEverywhere {
 		var err error
-		layers, err = layersOf(r.layerTypes, "sliding_attention")
-		r.errs = append(r.errs, err)
+		if layers, err = layersOf(r.layerTypes, "sliding_attention"); err != nil {
+			r.errs = append(r.errs, err)
+		}
 	}
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers

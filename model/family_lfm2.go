@@ -52,7 +52,9 @@ func (r *configReader) convLayers() []bool {
 	}
 	if r.layerTypes != nil {
 		layers, err := layersOf(r.layerTypes, "conv")
-		r.errs = append(r.errs, err)
+		if err != nil {
+			r.errs = append(r.errs, err)
+		}
 		return layers
 	}
 	layers := make([]bool, n)
