@@ -143,11 +143,11 @@ func TestHeadsThatTransformersLacks(t *testing.T) {
 from transformers.models.auto import modeling_auto as m
 print(json.dumps({"ForSequenceClassification": list(m.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
     "ForTokenClassification": list(m.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES.values())}))`
-	for _, f := range Families() {
-		c := &Config{Architecture: f.Name}
+	for name, f := range families {
+		c := &Config{Architecture: name}
 		for _, h := range bothHeads {
-			if _, err := c.WithHead(h); (err != nil) != families[f.Name].classes.lack(h) {
-				t.Errorf("%s with %v: %v", f.Name, h, err)
+			if _, err := c.WithHead(h); (err != nil) != f.classes.lack(h) {
+				t.Errorf("%s with %v: %v", name, h, err)
 			}
 		}
 	}

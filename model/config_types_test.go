@@ -40,3 +40,25 @@ func TestLayersThatAFamilyLacks(t *testing.T) {
 		}
 	}
 }
+
+// The models of text and images whose text part is opened are listed, with its families.
+func TestFamiliesListComposites(t *testing.T) {
+	parts := map[string]string{}
+	for _, f := range Families() {
+		parts[f.Name] = strings.Join(f.TextParts, " ")
+	}
+	if len(parts) != len(families)+len(composites) || parts["mistral3"] != "mistral ministral3" || parts["gemma3"] != "gemma3_text" {
+		t.Errorf("families and text parts: %v", parts)
+	}
+	_, err := familyOf("banana")
+	if err == nil || !strings.Contains(err.Error(), ", and the text parts of gemma3, mistral3, qwen3_5") {
+		t.Error(err)
+	}
+	for name, c := range composites {
+		for _, text := range c.texts {
+			if families[text] == nil {
+				t.Errorf("the text part of %s is a %s, which is unknown", name, text)
+			}
+		}
+	}
+}

@@ -108,14 +108,25 @@ type Family struct {
 	Name     string
 	Embedded bool // the embedded engine computes it
 	GGUF     bool // it is read from GGUF files and written to them
+
+	// TextParts are the families of which the text part may be, if the model reads images and this program takes its text part
+	// alone. The other fields speak of the first of them. It is empty for other models.
+	TextParts []string `json:",omitempty"`
 }
 
 // Families lists the known values of model_type.
 func Families() (all []Family) {
-	for _, name := range architectures() {
-		f := families[name]
-		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && !f.gguf.unknown && f.gguf.lacks == ""})
+	add := func(name string, f *family, parts []string) {
+		gguf := !f.foreign && !f.experts && !f.gguf.unknown && f.gguf.lacks == ""
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: gguf, TextParts: parts})
 	}
+	for _, name := range architectures() {
+		add(name, families[name], nil)
+	}
+	for name, c := range composites {
+		add(name, families[c.texts[0]], c.texts)
+	}
+	slices.SortFunc(all, func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
@@ -125,7 +136,8 @@ func architectures() []string { return slices.Sorted(maps.Keys(families)) }
 func familyOf(architecture string) (*family, error) {
 	f, ok := families[architecture]
 	if !ok {
-		return nil, fmt.Errorf("architecture %.100q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
+		return nil, fmt.Errorf("architecture %.100q is unknown; known are %s, and the text parts of %s", architecture,
+			strings.Join(architectures(), ", "), strings.Join(slices.Sorted(maps.Keys(composites)), ", "))
 	}
 	return f, nil
 }
