@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 // composite is a model of text and images, whose text part is a model of a family. This program takes the text part for the
 // model.
 type composite struct {
-	text    string         // model_type of the text part if config.json does not say it
+	texts   []string       // families of which the text part may be; the first is that of a config.json that does not say it
 	missing map[string]int // sizes of the text part if config.json does not say them
 }
 
@@ -64,7 +65,10 @@ func textPart(raw map[string]any) (text map[string]any, whole string, err error)
 		return nil, "", fmt.Errorf("%s is %v, and %v in text_config; they must agree", tiedKey, outer, tied)
 	}
 	if text["model_type"] == nil {
-		text["model_type"] = of.text
+		text["model_type"] = of.texts[0]
+	}
+	if own, _ := text["model_type"].(string); !slices.Contains(of.texts, own) {
+		return nil, "", fmt.Errorf("text_config: model_type is %.100q; the text part of a %s is a %s", own, name, strings.Join(of.texts, " or a "))
 	}
 	for key, value := range of.missing {
 		if text[key] == nil {

@@ -81,6 +81,7 @@ func TestTextPartOfAComposite(t *testing.T) {
 func TestTensorsOfImagesAreLeftOut(t *testing.T) {
 	dir := compositeOf(t, "model.language_model.", headName, func(whole map[string]any) {
 		whole["model_type"], whole["text_config"].(map[string]any)["model_type"] = "qwen3_5", "qwen3_5_text"
+		delete(whole["text_config"].(map[string]any), "layer_types")
 	})
 	dir = renamedIn(t, dir, func(name string) string {
 		return strings.Replace(name, "model.language_model.norm.weight", "model.visual.norm.weight", 1)
@@ -108,8 +109,13 @@ func TestCompositesThatAreRefused(t *testing.T) {
 		"tie_word_embeddings is false, and true in text_config; they must agree": func(c map[string]any) {
 			c["tie_word_embeddings"], c["text_config"].(map[string]any)["tie_word_embeddings"] = false, true
 		},
-		"quantization_config: quantised":  func(c map[string]any) { c["quantization_config"] = map[string]any{"bits": 4} },
-		`architecture "mamba" is unknown`: func(c map[string]any) { c["text_config"].(map[string]any)["model_type"] = "mamba" },
+		"quantization_config: quantised": func(c map[string]any) { c["quantization_config"] = map[string]any{"bits": 4} },
+		`text_config: model_type is "llama"; the text part of a gemma3 is a gemma3_text`: func(c map[string]any) {
+			c["text_config"].(map[string]any)["model_type"] = "llama"
+		},
+		`model_type is "qwen3"; the text part of a mistral3 is a mistral or a ministral3`: func(c map[string]any) {
+			c["model_type"], c["text_config"].(map[string]any)["model_type"] = "mistral3", "qwen3"
+		},
 	} {
 		_, err := Open(compositeOf(t, "model.language_model.", headName, change))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "config.json") {
@@ -137,11 +143,11 @@ func TestHeadsThatTransformersLacks(t *testing.T) {
 from transformers.models.auto import modeling_auto as m
 print(json.dumps({"ForSequenceClassification": list(m.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
     "ForTokenClassification": list(m.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES.values())}))`
-	for _, f := range Families() {
-		c := &Config{Architecture: f.Name}
+	for name, f := range families {
+		c := &Config{Architecture: name}
 		for _, h := range bothHeads {
-			if _, err := c.WithHead(h); (err != nil) != families[f.Name].classes.lack(h) {
-				t.Errorf("%s with %v: %v", f.Name, h, err)
+			if _, err := c.WithHead(h); (err != nil) != f.classes.lack(h) {
+				t.Errorf("%s with %v: %v", name, h, err)
 			}
 		}
 	}

@@ -112,7 +112,7 @@ func ParseConfig(text []byte) (*Config, error) {
 		c.Foreign = &Foreign{Why: strings.Join(r.beyond, ", "), Vision: vision}
 	}
 	if len(r.errs) == 0 {
-		r.errs = append(r.errs, c.check())
+		return c, c.check()
 	}
 	return c, together(r.errs)
 }
@@ -224,9 +224,7 @@ func (r *configReader) window() {
 		layers = slidingLayers(c.NumLayers, pattern)
 	}
 	if r.layerTypes != nil && !r.slidingEverywhere {
-		var err error
-		layers, err = layersOf(r.layerTypes, "sliding_attention")
-		r.errs = append(r.errs, err)
+		layers = layersOf(r.layerTypes, "sliding_attention")
 	}
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers
@@ -242,7 +240,7 @@ func slidingLayers(n, pattern int) []bool {
 	return layers
 }
 
-// readLayerTypes reads layer_types, which must name the type of each layer.
+// readLayerTypes reads layer_types, which must name the type of each layer, and none that the family lacks.
 func (r *configReader) readLayerTypes() {
 	key := "layer_types"
 	if r.raw[key] == nil && r.raw[olderLayerTypes] != nil {
@@ -261,21 +259,29 @@ func (r *configReader) readLayerTypes() {
 		r.fail("%s has %d entries; expected %d (num_hidden_layers)", key, len(types), r.c.NumLayers)
 		return
 	}
+	known := r.types
+	if known == nil {
+		known = usualTypes
+	}
+	for i, kind := range types {
+		if !slices.Contains(known, kind) {
+			r.fail("%s[%d] is %.100q; expected %s", key, i, kind, strings.Join(known, " or "))
+			return
+		}
+	}
 	r.layerTypes = types
 }
 
 // olderLayerTypes is the name of layer_types in older files of some families.
 const olderLayerTypes = "layers_block_type"
 
-// layersOf returns which of the layers with these types are of a kind. It is an error if another is not full_attention.
-func layersOf(types []string, kind string) ([]bool, error) {
+// layersOf returns which of the layers with these types are of a kind.
+func layersOf(types []string, kind string) []bool {
 	layers := make([]bool, len(types))
 	for i, t := range types {
-		if layers[i] = t == kind; !layers[i] && t != "full_attention" {
-			return nil, fmt.Errorf("layer_types[%d] is %q; expected full_attention or %s", i, t, kind)
-		}
+		layers[i] = t == kind
 	}
-	return layers, nil
+	return layers
 }
 
 // dropouts are the keys of dropout in training. Config.Notes tells that no engine has it.

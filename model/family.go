@@ -10,31 +10,29 @@ import (
 // family holds the differences between one architecture and the others. Each is declared in a file of
 // its own, family_NAME.go, and its name stands there alone.
 type family struct {
-	class             string    // of transformers, for config.json
-	kvHeadsOptional   bool      // config.json may lack num_key_value_heads: there are as many as heads
-	attentionBias     bool      // q, k, v biases unless attention_bias says otherwise
-	hasAttentionBias  bool      // config.json may have attention_bias, for all four projections
-	hasMLPBias        bool      // config.json may have mlp_bias
-	variation         variation // that all models of the family have
-	headDim           int       // default; 0 means HiddenSize/NumHeads
-	slidingWindow     int       // default if the key is missing
-	slidingEverywhere bool
-	slidingPattern    int // default: each so-many-th layer has no window; 0: layers have one only if the config says so
-	rotation          rotation
-	maxPositions      int     // default
-	normEps           float64 // default; 0 means 1e-6
-	tied              bool    // default of tie_word_embeddings
-	ropeTheta         float64 // default; 0 means 10000
-	noRopeEvery       int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
-	experts           bool
-	projections       projectionNames                     // the usual ones if empty
-	norms             Norms                               // the usual ones if empty
-	foreign           bool                                // the embedded engine does not compute it
-	vision            *visionForm                         // of models that read images, which are foreign; nil if it reads none
-	classes           classes                             // of transformers, with another head
-	read              func(r *configReader)               // reads the keys that only the family has
-	write             func(c *Config, raw map[string]any) // writes them to the keys that all have
-	gguf              ggufForm
+	class            string    // of transformers, for config.json
+	kvHeadsOptional  bool      // config.json may lack num_key_value_heads: there are as many as heads
+	attentionBias    bool      // q, k, v biases unless attention_bias says otherwise
+	hasAttentionBias bool      // config.json may have attention_bias, for all four projections
+	hasMLPBias       bool      // config.json may have mlp_bias
+	variation        variation // that all models of the family have
+	headDim          int       // default; 0 means HiddenSize/NumHeads
+	layerForm
+	rotation     rotation
+	maxPositions int     // default
+	normEps      float64 // default; 0 means 1e-6
+	tied         bool    // default of tie_word_embeddings
+	ropeTheta    float64 // default; 0 means 10000
+	noRopeEvery  int     // default of no_rope_layer_interval; 0 means that all layers have RoPE. llama.cpp has no other
+	experts      bool
+	projections  projectionNames                     // the usual ones if empty
+	norms        Norms                               // the usual ones if empty
+	foreign      bool                                // the embedded engine does not compute it
+	vision       *visionForm                         // of models that read images, which are foreign; nil if it reads none
+	classes      classes                             // of transformers, with another head
+	read         func(r *configReader)               // reads the keys that only the family has
+	write        func(c *Config, raw map[string]any) // writes them to the keys that all have
+	gguf         ggufForm
 }
 
 // classes says which classes with a head of labels transformers has of a family.
@@ -42,6 +40,17 @@ type classes struct {
 	prefix  string // of their names; "" means that of the language model's class
 	without []Head // heads without a class
 }
+
+// layerForm says how the layers of a family differ.
+type layerForm struct {
+	slidingWindow     int // default if the key is missing
+	slidingEverywhere bool
+	slidingPattern    int      // default: each so-many-th layer has no window; 0: layers have one only if the config says so
+	types             []string // that layer_types may name; usualTypes if empty
+}
+
+// usualTypes are the types of layers in most families.
+var usualTypes = []string{"full_attention", "sliding_attention"}
 
 // hasWindow reports whether models of the family may have a sliding window.
 func (f *family) hasWindow() bool { return f.slidingWindow > 0 || f.slidingEverywhere }
@@ -99,14 +108,25 @@ type Family struct {
 	Name     string
 	Embedded bool // the embedded engine computes it
 	GGUF     bool // it is read from GGUF files and written to them
+
+	// TextParts are the families of which the text part may be, if the model reads images and this program takes its text part
+	// alone. The other fields speak of the first of them. It is empty for other models.
+	TextParts []string `json:",omitempty"`
 }
 
 // Families lists the known values of model_type.
 func Families() (all []Family) {
-	for _, name := range architectures() {
-		f := families[name]
-		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: !f.foreign && !f.experts && !f.gguf.unknown && f.gguf.lacks == ""})
+	add := func(name string, f *family, parts []string) {
+		gguf := !f.foreign && !f.experts && !f.gguf.unknown && f.gguf.lacks == ""
+		all = append(all, Family{Name: name, Embedded: !f.foreign, GGUF: gguf, TextParts: parts})
 	}
+	for _, name := range architectures() {
+		add(name, families[name], nil)
+	}
+	for name, c := range composites {
+		add(name, families[c.texts[0]], c.texts)
+	}
+	slices.SortFunc(all, func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
@@ -116,7 +136,8 @@ func architectures() []string { return slices.Sorted(maps.Keys(families)) }
 func familyOf(architecture string) (*family, error) {
 	f, ok := families[architecture]
 	if !ok {
-		return nil, fmt.Errorf("architecture %.100q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
+		return nil, fmt.Errorf("architecture %.100q is unknown; known are %s, and the text parts of %s", architecture,
+			strings.Join(architectures(), ", "), strings.Join(slices.Sorted(maps.Keys(composites)), ", "))
 	}
 	return f, nil
 }

@@ -5,14 +5,14 @@ import "math"
 var _ = register("gemma3_text", family{
 	class: "Gemma3ForCausalLM", classes: classes{"Gemma3Text", []Head{TokenClassification}},
 	hasAttentionBias: true, headDim: 256, maxPositions: 131072, tied: true,
-	slidingWindow: 4096, slidingPattern: 6, ropeTheta: 1e6, rotation: rotation{local: gemmaLocalTheta},
+	layerForm: layerForm{slidingWindow: 4096, slidingPattern: 6}, ropeTheta: 1e6, rotation: rotation{local: gemmaLocalTheta},
 	variation: variation{QKNorm: true, PostNorms: true, NormOffset: 1, GELU: true},
 	read:      readGemma, write: writeGemma,
 	gguf: ggufForm{name: "gemma3", pattern: 6, read: gemmaFromGGUF, refuses: gemmaNotInGGUF},
 })
 
 // Gemma 3 of 4B and more reads images, too. Its files leave out sizes that are the default.
-var _ = wraps("gemma3", composite{text: "gemma3_text", missing: map[string]int{
+var _ = wraps("gemma3", composite{texts: []string{"gemma3_text"}, missing: map[string]int{
 	"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
 	"num_key_value_heads": 4,
 }})

@@ -10,7 +10,7 @@ var _ = register("granitemoehybrid", family{
 		qkv: usualProjections.qkv, output: usualProjections.output,
 		gateUp: []string{"shared_mlp.input_linear"}, down: []string{"shared_mlp.output_linear"},
 	},
-	read: readGraniteHybrid,
+	layerForm: layerForm{types: []string{"attention", "full_attention", "mamba", "linear_attention"}}, read: readGraniteHybrid,
 	gguf: ggufForm{lacks: "gate and up in one matrix"},
 })
 

@@ -14,7 +14,7 @@ var _ = register("lfm2", family{
 		Final: "model.embedding_norm", BeforeAttention: "operator_norm", BeforeMLP: "ffn_norm",
 		Q: "self_attn.q_layernorm", K: "self_attn.k_layernorm",
 	},
-	read: readLFM2,
+	layerForm: layerForm{types: []string{"full_attention", "conv"}}, read: readLFM2,
 	gguf: ggufForm{unknown: true},
 })
 
@@ -51,9 +51,7 @@ func (r *configReader) convLayers() []bool {
 		return nil
 	}
 	if r.layerTypes != nil {
-		layers, err := layersOf(r.layerTypes, "conv")
-		r.errs = append(r.errs, err)
-		return layers
+		return layersOf(r.layerTypes, "conv")
 	}
 	layers := make([]bool, n)
 	if attention := r.layerNumbers("full_attn_idxs"); attention != nil {

@@ -3,7 +3,7 @@ package model
 var _ = register("olmo3", family{
 	class: "Olmo3ForCausalLM", classes: classes{without: []Head{TokenClassification}},
 	kvHeadsOptional: true, hasAttentionBias: true, maxPositions: 2048, normEps: 1e-5,
-	slidingWindow: 4096, slidingPattern: 4, ropeTheta: olmoTheta, rotation: rotation{local: olmoTheta},
+	layerForm: layerForm{slidingWindow: 4096, slidingPattern: 4}, ropeTheta: olmoTheta, rotation: rotation{local: olmoTheta},
 	variation: variation{QKNorm: true, WideQKNorm: true, PostNorms: true, NoPreNorms: true},
 	read:      readOlmo,
 	gguf:      ggufForm{lacks: "windows, norms and YaRN as these layers have them"},

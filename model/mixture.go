@@ -173,7 +173,21 @@ func (r *configReader) numExperts() int {
 	return 0
 }
 
+// layerNumbers reads a list of layers. transformers passes over the number of a layer that the model lacks: such a list was made
+// for another model.
 func (r *configReader) layerNumbers(key string) []int {
+	numbers := r.integers(key)
+	for _, n := range numbers {
+		if layers := r.c.NumLayers; layers > 0 && (n < 0 || n >= layers) {
+			r.fail("%s names layer %d; expected 0 to %d (num_hidden_layers - 1)", key, n, layers-1)
+			return nil
+		}
+	}
+	return numbers
+}
+
+// integers reads a list of numbers that belong to layers.
+func (r *configReader) integers(key string) []int {
 	if r.raw[key] == nil {
 		return nil
 	}

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity/model"
@@ -19,9 +21,9 @@ func listModels(out io.Writer, asJSON bool) error {
 	}
 	fmt.Fprintln(out, "model: Families of models by the model_type of config.json, and what computes them.")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  model_type\tembedded engine\ttrainer_type torch\tGGUF files")
+	fmt.Fprintln(w, "  model_type\tembedded engine\ttrainer_type torch\tGGUF files\ttext part alone")
 	for _, f := range model.Families() {
-		fmt.Fprintf(w, "  %s\t%s\tyes\t%s\n", f.Name, yesOrNo(f.Embedded), yesOrNo(f.GGUF))
+		fmt.Fprintf(w, "  %s\t%s\tyes\t%s\t%s\n", f.Name, yesOrNo(f.Embedded), yesOrNo(f.GGUF), cmp.Or(strings.Join(f.TextParts, ", "), "-"))
 	}
 	return w.Flush()
 }

@@ -47,19 +47,27 @@ func (t *Trainer) zeroStage() (stage int, wrong string) {
 	all := leavesOf(t.Deepspeed, "")
 	short, isShort := all["zero_stage"]
 	long, isLong := all["zero_optimization.stage"]
+	stage, other := -1, -1
+	for _, s := range []struct {
+		value any
+		given bool
+		to    *int
+	}{{short, isShort, &stage}, {long, isLong, &other}} {
+		n, whole := s.value.(int) // a list cannot be compared
+		if s.given && (!whole || n < 0 || n > 3) {
+			return 3, fmt.Sprintf("the stage %v of ZeRO", s.value)
+		}
+		if s.given {
+			*s.to = n
+		}
+	}
 	switch {
 	case !isShort && !isLong:
 		return 3, "DeepSpeed without a stage of ZeRO"
-	case isShort && isLong && short != long:
-		return 3, fmt.Sprintf("the stages %v and %v of ZeRO at once", short, long)
-	case !isShort:
-		short = long
+	case isShort && isLong && stage != other:
+		return 3, fmt.Sprintf("the stages %d and %d of ZeRO at once", stage, other)
 	}
-	stage, whole := short.(int)
-	if !whole || stage < 0 || stage > 3 {
-		return 3, fmt.Sprintf("the stage %v of ZeRO", short)
-	}
-	return stage, ""
+	return max(stage, other), ""
 }
 
 // zeroOffload reports what a ds_config keeps in host memory while it is not in use.

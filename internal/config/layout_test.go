@@ -54,6 +54,8 @@ func TestKeysOfDeepSpeed(t *testing.T) {
 		{"trainer.deepspeed.zero_stage=4", deepSpeedKey, "the stage 4 of ZeRO"},
 		{"trainer.deepspeed.zero_stage=auto", deepSpeedKey, "the stage auto of ZeRO"},
 		{"trainer.deepspeed={zero_stage: 1, zero_optimization: {stage: 2}}", deepSpeedKey, "the stages 1 and 2 of ZeRO at once"},
+		{"trainer.deepspeed={zero_stage: [1], zero_optimization: {stage: [1]}}", deepSpeedKey, "the stage [1] of ZeRO"},
+		{"trainer.deepspeed={zero_stage: 1, zero_optimization: {stage: [1]}}", deepSpeedKey, "the stage [1] of ZeRO"},
 		{"trainer.deepspeed={zero_stage: 1, gradient_clipping: 1}", deepSpeedKey + ".gradient_clipping", "use trainer.grad_clip"},
 		{"trainer.deepspeed={zero_stage: 1, wall_clock_breakdown: true}", deepSpeedKey + ".wall_clock_breakdown", "own code is not used"},
 		{"trainer.deepspeed={zero_optimization: {stage: 3, offload_param: {device: nvme}}}",
