@@ -66,7 +66,7 @@ func TestServersReturnExperts(t *testing.T) {
 		}
 		for lie, why := range map[server.Lie]string{
 			server.NoExperts: "it returned no experts", server.FewExperts: "its experts (routed_experts)",
-			server.FarExperts: "expert 200; the model has experts 0 to 7",
+			server.FarExperts: "expert 200, and the model has experts 0 to 7",
 		} {
 			fake.Tell(lie)
 			var failed *trinity.RolloutError
