@@ -35,7 +35,7 @@ func (r *configReader) rope() {
 		}
 		raw, ok := value.(map[string]any)
 		if !ok {
-			r.fail("%s is %v; expected an object", key, value)
+			r.fail("%s is %v; expected an object", key, quoted(value))
 			return
 		}
 		if len(raw) == 0 {

@@ -260,7 +260,7 @@ func TestConfigRefusesImpossibleValues(t *testing.T) {
 	gemma := func(keys string) string { return `{"model_type":"gemma3_text",` + keys + `}` }
 	yarn := func(keys string) string { return `{"rope_scaling":{"type":"yarn","factor":2,` + keys + `}}` }
 	for _, c := range []struct{ change, want string }{
-		{`{"layer_types":"full_attention"}`, `layer_types is full_attention; expected a list of names, one for each layer`},
+		{`{"layer_types":"full_attention"}`, `layer_types is "full_attention"; expected a list of names, one for each layer`},
 		{`{"layer_types":["full_attention",3]}`, `layer_types is ["full_attention",3]; expected a list of names`},
 		{`{"layer_types":["full_attention"]}`, "layer_types has 1 entries; expected 2 (num_hidden_layers)"},
 		{`{"layers_block_type":[]}`, "layers_block_type has 0 entries; expected 2"},

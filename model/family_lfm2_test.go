@@ -62,6 +62,9 @@ func TestLFM2Refusals(t *testing.T) {
 		{`"full_attn_idxs":[2]`, `"layer_types":["conv","conv","conv","mamba"]`, "layer_types[3] is \"mamba\"; expected full_attention or conv"},
 		{`"full_attn_idxs":[2]`, `"full_attn_idxs":2`, "full_attn_idxs is 2; expected a list of layer numbers"},
 		{`"conv_L_cache":3`, `"conv_L_cache":17`, "conv_L_cache is 17; expected 1 to 16"},
+		{`"conv_L_cache":3`, `"conv_L_cache":"3"`, `conv_L_cache is "3"; expected an integer`},
+		{`[2]`, `"2"`, `full_attn_idxs is "2"; expected a list of layer numbers`},
+		{`"eos_token_id":7`, `"eos_token_id":"7"`, `eos_token_id is "7"; expected token ids`},
 		{`"block_multiple_of":256`, `"block_multiple_of":0`, "block_multiple_of is 0 and block_ffn_dim_multiplier 1; expected positive"},
 	} {
 		_, err := ParseConfig([]byte(strings.Replace(lfm2Config, bad.was, bad.is, 1)))

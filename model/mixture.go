@@ -199,7 +199,7 @@ func (r *configReader) integers(key string) []int {
 		ok = ok && whole
 	}
 	if !ok {
-		r.fail("%s is %v; expected a list of layer numbers", key, r.raw[key])
+		r.fail("%s is %v; expected a list of layer numbers", key, quoted(r.raw[key]))
 		return nil
 	}
 	return numbers

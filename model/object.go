@@ -34,6 +34,14 @@ func (o *object) fail(format string, args ...any) {
 	o.errs = append(o.errs, fmt.Errorf(o.path+format, args...))
 }
 
+// quoted returns a text in quotes, which tell "3" from 3, and other values as they are.
+func quoted(value any) any {
+	if text, ok := value.(string); ok {
+		return fmt.Sprintf("%.*q", mostShown, text)
+	}
+	return value
+}
+
 // together joins errs into an error of one line. It returns nil if all of them are nil.
 func together(errs []error) error {
 	var texts []string
@@ -56,7 +64,7 @@ func read[T any](o *object, key string, missing T, expected string, as func(any)
 	}
 	v, ok := as(value)
 	if !ok {
-		o.fail("%s is %v; expected "+expected, key, value)
+		o.fail("%s is %v; expected "+expected, key, quoted(value))
 		return missing
 	}
 	return v
@@ -134,7 +142,7 @@ func (o *object) tokens(key string) []int32 {
 			return nil // written by some tools for "none"
 		}
 		if !ok || id < 0 || id > maxDimension {
-			o.fail("%s is %v; expected token ids", key, value)
+			o.fail("%s is %v; expected token ids", key, quoted(value))
 			return nil
 		}
 		ids = append(ids, int32(id))

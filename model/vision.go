@@ -52,7 +52,7 @@ func readVision(r *configReader) *Vision {
 	}
 	raw, ok := r.raw["vision_config"].(map[string]any)
 	if !ok {
-		r.fail("vision_config is %v; expected an object", r.raw["vision_config"])
+		r.fail("vision_config is %v; expected an object", quoted(r.raw["vision_config"]))
 		return nil
 	}
 	o := object{raw: raw, path: "vision_config: "}

@@ -26,9 +26,10 @@ func checkLayout(cfg *model.Config, spec engine.TrainerSpec) error {
 	switch heads := cfg.NumHeads / tensor; {
 	case n == 1:
 	case ranks%(n*tensor) != 0:
-		return fmt.Errorf("torch: %s %d: times %d ranks for each matrix it does not divide the trainer's ranks, %d", key, n, tensor, ranks)
+		return fmt.Errorf("torch: %s %d: groups of %d ranks (%d for a row × %d for a matrix) do not fit into the trainer's %d; "+
+			"use a smaller number, or a multiple of %d ranks (cluster.trainer_ranks)", key, n, n*tensor, n, tensor, ranks, n*tensor)
 	case heads%n != 0:
-		return fmt.Errorf("torch: %s %d: %s has %d attention heads on a rank, which it does not divide", key, n, spec.ModelPath, heads)
+		return fmt.Errorf("torch: %s %d: %s has %d attention heads on a rank; use a divisor of that number", key, n, spec.ModelPath, heads)
 	}
 	return nil
 }
@@ -44,7 +45,8 @@ func checkTensor(cfg *model.Config, spec engine.TrainerSpec) error {
 	}
 	switch {
 	case ranks%n != 0:
-		return refuse("it does not divide the trainer's ranks, %d", ranks)
+		return refuse("groups of %d ranks do not fit into the trainer's %d; "+
+			"use a smaller number, or a multiple of %d ranks (cluster.trainer_ranks)", n, ranks, n)
 	case strategyOf(spec) != shards:
 		return refuse("it works with trainer.trainer_strategy fsdp2 only")
 	case spec.LoRA != nil:
@@ -60,7 +62,7 @@ func checkTensor(cfg *model.Config, spec engine.TrainerSpec) error {
 		{"tokens in its vocabulary", cfg.VocabSize},
 	} {
 		if size.n%n != 0 {
-			return refuse("%s has %d %s, which it does not divide", spec.ModelPath, size.n, size.what)
+			return refuse("%s has %d %s; use a divisor of that number", spec.ModelPath, size.n, size.what)
 		}
 	}
 	return nil

@@ -136,10 +136,11 @@ func TestMatricesThatCannotBeDivided(t *testing.T) {
 		spec engine.TrainerSpec
 		want string // "" if it is fine
 	}{
-		{cfg, spec(1, 3), ""}, {cfg, spec(2, 4), ""}, {cfg, spec(2, 3), "does not divide the trainer's ranks, 3"},
-		{cfg, spec(32, 32), "attention heads, which it does not divide"}, {cfg, adapter, "use fsdp2 alone"}, {cfg, copies, "fsdp2 only"},
+		{cfg, spec(1, 3), ""}, {cfg, spec(2, 4), ""}, {cfg, spec(2, 3), "groups of 2 ranks do not fit into the trainer's 3; use a smaller"},
+		{cfg, spec(32, 32), "attention heads; use a divisor"}, {cfg, adapter, "use fsdp2 alone"}, {cfg, copies, "fsdp2 only"},
 		{experts, spec(2, 2), "has experts"}, {cfg, parts(1, 2, 2), ""}, {cfg, parts(2, 2, 4), ""}, {experts, parts(1, 2, 4), ""},
-		{cfg, parts(2, 2, 2), "does not divide the trainer's ranks, 2"}, {cfg, parts(1, 32, 32), "attention heads on a rank"},
+		{cfg, parts(2, 2, 2), "(2 for a row × 2 for a matrix) do not fit into the trainer's 2; use a smaller number, or a multiple of 4"},
+		{cfg, parts(1, 32, 32), "attention heads on a rank"},
 	} {
 		err := checkLayout(c.cfg, c.spec)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -75,13 +75,21 @@ class Stored:
     """A tensor in a file."""
 
     file: str
-    dtype: torch.dtype
+    name: str
+    kind: str  # of its numbers, as the file says it
     shape: list[int]
     offset: int
 
+    def known(self) -> bool:
+        """Says whether read knows its numbers."""
+        return self.kind in TYPES
+
     def read(self, region: Region, out: torch.Tensor) -> None:
         """Fills out with a region, block by block."""
-        row = math.prod(self.shape[1:]) * self.dtype.itemsize
+        if not self.known():
+            raise ValueError(f"{self.file}: tensor {self.name} is {self.kind}; save it as one of {', '.join(TYPES)}")
+        dtype = TYPES[self.kind]
+        row = math.prod(self.shape[1:]) * dtype.itemsize
         low, high = region[0] if region else (0, 1)
         step = max(1, BLOCK // max(1, row))
         inner = tuple(slice(*r) for r in region[1:])
@@ -91,7 +99,7 @@ class Stored:
                 file.seek(self.offset + a * row)
                 if file.readinto(raw) != len(raw):
                     raise ValueError(f"{self.file} ends before its tensors")
-                block = torch.frombuffer(raw, dtype=self.dtype).view(-1, *self.shape[1:])
+                block = torch.frombuffer(raw, dtype=dtype).view(-1, *self.shape[1:])
                 out[a - low : a - low + len(block)].copy_(block[(slice(None), *inner)])
 
 
@@ -105,8 +113,7 @@ def stored(path: str, adapter: bool = False) -> dict[str, Stored]:
             header = json.loads(f.read(length))
         header.pop("__metadata__", None)
         for key, t in header.items():
-            if t["dtype"] in TYPES:
-                found[key] = Stored(file, TYPES[t["dtype"]], t["shape"], 8 + length + t["data_offsets"][0])
+            found[key] = Stored(file, key, t["dtype"], t["shape"], 8 + length + t["data_offsets"][0])
     return found
 
 
@@ -146,7 +153,7 @@ def fill(root: nn.Module, inner: PreTrainedModel, path: str, lora: str, device: 
             plain = ".".join(part for part in name.split(".") if part != "base_layer")  # wrappers may be nested
             _read(inner, plain, list(p.shape), region(p), mine, files, path)
         for name in inner.state_dict().keys() - names.keys():  # buffers that files have, such as the scale of a layer
-            if found := _find(files, name, inner):
+            if (found := _find(files, name, inner)) and found.known():
                 found.read([(0, n) for n in found.shape], inner.get_buffer(name))
 
 
