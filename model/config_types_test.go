@@ -11,7 +11,8 @@ func TestLayersThatAFamilyLacks(t *testing.T) {
 	lfm := func(was, is string) string { return strings.Replace(lfm2Config, was, is, 1) }
 	with := func(change string) string { return string(changed(t, change)) }
 	for _, c := range []struct{ text, want string }{
-		{with(`{"model_type":"qwen3","num_key_value_heads":4,"layer_types":["banana","linear_attention"]}`), `layer_types[0] is "banana"; expected ` + usual},
+		{with(`{"model_type":"qwen3","num_key_value_heads":4,"layer_types":["banana","linear_attention"]}`),
+			`layer_types[0] is "banana"; expected ` + usual},
 		{
 			with(`{"model_type":"qwen3","num_key_value_heads":4,"layer_types":["full_attention","conv"]}`),
 			`layer_types[1] is "conv"; expected ` + usual,

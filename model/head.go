@@ -70,21 +70,15 @@ func (r *configReader) head() {
 	if r.c.Head = Head(at); r.c.Head == CausalLM {
 		return
 	}
-	r.c.NumLabels = r.labels()
-	r.c.HeadBias = r.c.Head == TokenClassification && r.flag("token_classification_bias", true)
-}
-
-// labels returns the number of labels as in transformers: the entries of id2label, else num_labels,
-// else 2.
-func (r *configReader) labels() int {
-	if value := r.raw["id2label"]; value != nil {
+	r.c.NumLabels = r.integer("num_labels", 2)
+	if value := r.raw["id2label"]; value != nil { // it counts, as in transformers
 		names, ok := value.(map[string]any)
 		if !ok {
 			r.fail("id2label is %v; expected an object", value)
 		}
-		return len(names)
+		r.c.NumLabels = len(names)
 	}
-	return r.integer("num_labels", 2)
+	r.c.HeadBias = r.c.Head == TokenClassification && r.flag("token_classification_bias", true)
 }
 
 // headTensors lists the tensors of the head. There are none if it is tied to the embedding.
