@@ -68,7 +68,8 @@ func textPart(raw map[string]any) (text map[string]any, whole string, err error)
 		text["model_type"] = of.texts[0]
 	}
 	if own, _ := text["model_type"].(string); !slices.Contains(of.texts, own) {
-		return nil, "", fmt.Errorf("text_config: model_type is %.100q; the text part of a %s is a %s", own, name, strings.Join(of.texts, " or a "))
+		return nil, "", fmt.Errorf("text_config: model_type is %.100q; the text part of a %s is a %s", own, name,
+			strings.Join(of.texts, " or a "))
 	}
 	for key, value := range of.missing {
 		if text[key] == nil {

@@ -177,25 +177,6 @@ func (r *configReader) layerNumbers(key string) []int {
 	return numbers
 }
 
-// integers reads a list of numbers that belong to layers.
-func (r *configReader) integers(key string) []int {
-	if r.raw[key] == nil {
-		return nil
-	}
-	list, ok := r.raw[key].([]any)
-	numbers := make([]int, len(list))
-	for i, item := range list {
-		var whole bool
-		numbers[i], whole = asInteger(item)
-		ok = ok && whole
-	}
-	if !ok {
-		r.fail("%s is %v; expected a list of layer numbers", key, quoted(r.raw[key]))
-		return nil
-	}
-	return numbers
-}
-
 // json returns the keys of config.json that describe the experts.
 func (m *Mixture) json() map[string]any {
 	if m == nil {

@@ -125,6 +125,25 @@ func asInteger(value any) (int, bool) {
 	return int(f), true
 }
 
+// integers reads a list of numbers that belong to layers.
+func (o *object) integers(key string) []int {
+	if o.raw[key] == nil {
+		return nil
+	}
+	list, ok := o.raw[key].([]any)
+	numbers := make([]int, len(list))
+	for i, item := range list {
+		var whole bool
+		numbers[i], whole = asInteger(item)
+		ok = ok && whole
+	}
+	if !ok {
+		o.fail("%s is %v; expected a list of layer numbers", key, quoted(o.raw[key]))
+		return nil
+	}
+	return numbers
+}
+
 // tokens reads a token id or a list of them.
 func (o *object) tokens(key string) []int32 {
 	value := o.raw[key]
