@@ -125,23 +125,16 @@ func asInteger(value any) (int, bool) {
 	return int(f), true
 }
 
-// integers reads a list of numbers that belong to layers.
-func (o *object) integers(key string) []int {
-	if o.raw[key] == nil {
-		return nil
-	}
-	list, ok := o.raw[key].([]any)
+// asIntegers accepts a list of integers.
+func asIntegers(value any) ([]int, bool) {
+	list, ok := value.([]any)
 	numbers := make([]int, len(list))
 	for i, item := range list {
 		var whole bool
 		numbers[i], whole = asInteger(item)
 		ok = ok && whole
 	}
-	if !ok {
-		o.fail("%s is %v; expected a list of layer numbers", key, quoted(o.raw[key]))
-		return nil
-	}
-	return numbers
+	return numbers, ok
 }
 
 // tokens reads a token id or a list of them.
