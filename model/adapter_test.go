@@ -185,7 +185,7 @@ func TestAdapterRefusesUnsupportedOptions(t *testing.T) {
 		`{"exclude_modules":".*k_proj"}`:      "exclude_modules is .*k_proj",
 		`{"exclude_modules":["k_proj"]}`:      "LoRA adapter of this config does not have",
 		`{"exclude_modules":["proj", 1]}`:     "exclude_modules is [\"proj\",1]",
-		`{"lora_alpha":"16"}`:                 "lora_alpha is 16; expected a number",
+		`{"lora_alpha":"16"}`:                 "lora_alpha is \"16\"; expected a number",
 		`{"target_modules":["q_proj","lm_head"],"ensure_weight_tying":true}`: "ensure_weight_tying is true with an adapter of lm_head",
 	} {
 		raw := readJSON(t, "testdata/adapter/adapter_config.json")

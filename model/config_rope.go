@@ -167,7 +167,7 @@ func (r *configReader) noRope() {
 		r.lacks("sliding_attention in layer_types of a %s", c.Architecture)
 	}
 	every := r.integer("no_rope_layer_interval", r.noRopeEvery)
-	given := r.integers("no_rope_layers")
+	given := read(&r.object, "no_rope_layers", nil, layerList, asIntegers)
 	switch {
 	case c.NumLayers < 1 || c.NumLayers > maxLayers:
 	case given == nil && every < 1:

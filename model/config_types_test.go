@@ -11,8 +11,10 @@ func TestLayersThatAFamilyLacks(t *testing.T) {
 	lfm := func(was, is string) string { return strings.Replace(lfm2Config, was, is, 1) }
 	with := func(change string) string { return string(changed(t, change)) }
 	for _, c := range []struct{ text, want string }{
-		{with(`{"model_type":"qwen3","num_key_value_heads":4,"layer_types":["banana","linear_attention"]}`),
-			`layer_types[0] is "banana"; expected ` + usual},
+		{
+			with(`{"model_type":"qwen3","num_key_value_heads":4,"layer_types":["banana","linear_attention"]}`),
+			`layer_types[0] is "banana"; expected ` + usual,
+		},
 		{
 			with(`{"model_type":"qwen3","num_key_value_heads":4,"layer_types":["full_attention","conv"]}`),
 			`layer_types[1] is "conv"; expected ` + usual,
@@ -20,7 +22,10 @@ func TestLayersThatAFamilyLacks(t *testing.T) {
 		{with(`{"layer_types":["mamba","full_attention"]}`), `layer_types[0] is "mamba"; expected ` + usual},
 		{with(`{"model_type":"gemma2","layer_types":["full_attention","x"]}`), `layer_types[1] is "x"; expected ` + usual},
 		{with(`{"model_type":"qwen3_5_text","layer_types":["conv","full_attention"]}`), `expected full_attention or linear_attention`},
-		{with(`{"model_type":"granitemoehybrid","layers_block_type":["conv","mamba"]}`), `layers_block_type[0] is "conv"; expected attention or`},
+		{
+			with(`{"model_type":"granitemoehybrid","layers_block_type":["conv","mamba"]}`),
+			`layers_block_type[0] is "conv"; expected attention or`,
+		},
 		{lfm(`[2]`, `[7]`), "full_attn_idxs names layer 7; expected 0 to 3 (num_hidden_layers - 1)"},
 		{lfm(`[2]`, `[-1]`), "full_attn_idxs names layer -1; expected 0 to 3"},
 		{with(`{"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":1,"moe_intermediate_size":8,"mlp_only_layers":[9,-1]}`),

@@ -162,8 +162,8 @@ func TestOpenNamesTheError(t *testing.T) {
 		`{"mlp_bias":false}`:           "holds 6 tensors that a llama model of this config does not have: model.layers.0.mlp.down_proj.bias",
 		`{"vocab_size":11}`:            "model.embed_tokens.weight has shape [10 8]",
 		`{"model_type":"gpt2"}`:        "architecture \"gpt2\" is unknown; known are ",
-		`{"eos_token_id":"</s>"}`:      "eos_token_id is </s>; expected token ids",
-		`{"num_attention_heads":"32"}`: "num_attention_heads is 32; expected an integer",
+		`{"eos_token_id":"</s>"}`:      "eos_token_id is \"</s>\"; expected token ids",
+		`{"num_attention_heads":"32"}`: "num_attention_heads is \"32\"; expected an integer",
 	} {
 		changed := map[string]any{}
 		for k, v := range config {

@@ -173,34 +173,18 @@ func (r *configReader) numExperts() int {
 	return 0
 }
 
+// layerList is what lists about layers have to be.
+const layerList = "a list of layer numbers"
+
 // layerNumbers reads a list of layers. transformers passes over the number of a layer that the model lacks: such a list was made
 // for another model.
 func (r *configReader) layerNumbers(key string) []int {
-	numbers := r.integers(key)
+	numbers := read(&r.object, key, nil, layerList, asIntegers)
 	for _, n := range numbers {
 		if layers := r.c.NumLayers; layers > 0 && (n < 0 || n >= layers) {
 			r.fail("%s names layer %d; expected 0 to %d (num_hidden_layers - 1)", key, n, layers-1)
 			return nil
 		}
-	}
-	return numbers
-}
-
-// integers reads a list of numbers that belong to layers.
-func (r *configReader) integers(key string) []int {
-	if r.raw[key] == nil {
-		return nil
-	}
-	list, ok := r.raw[key].([]any)
-	numbers := make([]int, len(list))
-	for i, item := range list {
-		var whole bool
-		numbers[i], whole = asInteger(item)
-		ok = ok && whole
-	}
-	if !ok {
-		r.fail("%s is %v; expected a list of layer numbers", key, quoted(r.raw[key]))
-		return nil
 	}
 	return numbers
 }

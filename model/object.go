@@ -125,6 +125,18 @@ func asInteger(value any) (int, bool) {
 	return int(f), true
 }
 
+// asIntegers accepts a list of integers.
+func asIntegers(value any) ([]int, bool) {
+	list, ok := value.([]any)
+	numbers := make([]int, len(list))
+	for i, item := range list {
+		var whole bool
+		numbers[i], whole = asInteger(item)
+		ok = ok && whole
+	}
+	return numbers, ok
+}
+
 // tokens reads a token id or a list of them.
 func (o *object) tokens(key string) []int32 {
 	value := o.raw[key]

@@ -1668,7 +1668,7 @@ export const labels = {
   "runs as fsdp2 over matrices of %d and rows of %d parts: %s": "作为 fsdp2 运行，矩阵分 %d 份，行分 %d 份：%s",
   "runs as fsdp2: %s": "作为 fsdp2 运行：%s",
   "DeepSpeed without a stage of ZeRO": "没有 ZeRO 阶段的 DeepSpeed",
-  "the stages %v and %v of ZeRO at once": "同时给出 ZeRO 的阶段 %v 和 %v",
+  "the stages %d and %d of ZeRO at once": "同时给出 ZeRO 的阶段 %d 和 %d",
   "the stage %v of ZeRO": "ZeRO 的阶段 %v",
   "use trainer.max_token_len_per_gpu": "请使用 trainer.max_token_len_per_gpu",
   "leave it out: micro-batches are cut by tokens, and the gradient does not depend on it": "请省略它：微批次按 token 切分，梯度不依赖于它",
