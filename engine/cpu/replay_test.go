@@ -191,8 +191,8 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	e := open(t, replayed("qwen3_moe"))
 	for want, spoil := range map[string]func(x *trinity.Experience){
-		"has no experts": func(x *trinity.Experience) { x.Experts = nil },
-		"its experts take":                  func(x *trinity.Experience) { x.Experts = x.Experts[1:] },
+		"has no experts":   func(x *trinity.Experience) { x.Experts = nil },
+		"its experts take": func(x *trinity.Experience) { x.Experts = x.Experts[1:] },
 		"token 2 has expert 8 in layer 0 of those with experts; the model has experts 0 to 7": func(x *trinity.Experience) { x.Experts[4] = 8 },
 		"token 0 has expert 0 twice": func(x *trinity.Experience) { x.Experts[1] = x.Experts[0] },
 	} {
