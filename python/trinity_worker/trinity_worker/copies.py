@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.tensor import DTensor
+
+from .host import local
 
 
 class Copy(torch.autograd.Function):
@@ -51,11 +52,6 @@ class Copies:
 def _copied(tensors: list[torch.Tensor], dtypes: list[torch.dtype]) -> list[torch.Tensor]:
     """Returns copies of tensors in other types, with few launches on a GPU."""
     copies = [torch.empty_like(t, dtype=d) for t, d in zip(tensors, dtypes, strict=True)]
-    if copies:
-        torch._foreach_copy_([_local(c) for c in copies], [_local(t) for t in tensors])
+    if copies:  # where neighbours divide matrices, norms are whole tensors
+        torch._foreach_copy_([local(c) for c in copies], [local(t) for t in tensors])
     return copies
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns this rank's part. Where neighbours divide matrices, norms are whole tensors."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

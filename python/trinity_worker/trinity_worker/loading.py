@@ -17,6 +17,8 @@ from torch.distributed.tensor import DTensor, Replicate
 from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
+from .host import local
+
 TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 BLOCK = 16 << 20  # bytes that a rank reads at once
 
@@ -146,7 +148,7 @@ def fill(root: nn.Module, inner: PreTrainedModel, path: str, lora: str, device: 
     with torch.no_grad():
         for name in blank:
             p = weights[name]
-            mine = p.to_local() if isinstance(p, DTensor) else p.detach()
+            mine = local(p).detach()
             if found := adapter.get(PEFT + name.replace(f".{ADAPTER}.", ".")):
                 found.read(region(p), mine)
                 continue

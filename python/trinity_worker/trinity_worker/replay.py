@@ -13,9 +13,8 @@ class Replay:
     def __init__(self, decoder: Any) -> None:
         self.routers: list[nn.Module] = [m for m in decoder.modules() if _routes(m)]
         self.given: list[torch.Tensor] = []  # of each router [T, k]; an expert below 0 is none
-        self.counts: torch.Tensor | None = (
-            None  # tokens whose router would have chosen others, and all with given experts
-        )
+        # Tokens whose router would have chosen others, and all with given experts.
+        self.counts: torch.Tensor | None = None
         self.counting = False
         for number, router in enumerate(self.routers):
             router.register_forward_hook(self._hook(number))
@@ -27,23 +26,24 @@ class Replay:
 
     def chosen(self, number: int, logits: torch.Tensor, k: int) -> torch.Tensor:
         """Returns the experts [T, k] that a row's tokens had at a router."""
-        free = logits.topk(k, -1).indices
-        return torch.where(self.given[number] >= 0, self.given[number], free) if self.given else free
+        return self._taken(number, logits.topk(k, -1).indices)
+
+    def _taken(self, number: int, picked: torch.Tensor) -> torch.Tensor:
+        """Returns the experts [T, k] of a row's tokens at a router that would pick others."""
+        return torch.where(self.given[number] >= 0, self.given[number], picked) if self.given else picked
 
     def _hook(self, number: int) -> Any:
         def replaced(router: Any, _: Any, out: Any) -> Any:
             if not self.given:
                 return out
             logits, free, picked = out
-            given = self.given[number]
-            known = given[:, :1] >= 0
-            experts = torch.where(known, given, picked)
+            experts = self._taken(number, picked)
             weights = torch.softmax(logits, -1, dtype=torch.float32).gather(-1, experts)
             if router.norm_topk_prob:
                 weights = weights / weights.sum(-1, keepdim=True)
             if self.counting:
                 changed = (experts.sort(-1).values != picked.sort(-1).values).any(-1)
-                counts = torch.stack([changed.sum(), known.sum()])
+                counts = torch.stack([changed.sum(), (self.given[number][:, 0] >= 0).sum()])
                 self.counts = counts if self.counts is None else self.counts + counts
             return logits, weights.to(free.dtype), experts
 
