@@ -157,5 +157,10 @@ func (c *Config) Differs(other *Config) string {
 	return ""
 }
 
-// SeesImages reports whether the model has a part that reads images.
-func (c *Config) SeesImages() bool { return c.Foreign != nil && c.Foreign.Vision != nil }
+// Vision returns what makes features of images in the model; nil if it reads none.
+func (c *Config) Vision() *Vision {
+	if c.Foreign == nil {
+		return nil
+	}
+	return c.Foreign.Vision
+}

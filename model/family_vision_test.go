@@ -21,7 +21,7 @@ func TestModelsThatSeeImages(t *testing.T) {
 			t.Errorf("%s: %v", c.config, err)
 			continue
 		}
-		if got.HiddenSize != 64 || got.VocabSize != c.vocab || got.MaxPositions != 2048 || got.SeesImages() != c.sees ||
+		if got.HiddenSize != 64 || got.VocabSize != c.vocab || got.MaxPositions != 2048 || (got.Vision() != nil) != c.sees ||
 			(got.Foreign.Refuse() != nil) != c.sees {
 			t.Errorf("%s: %+v", c.config, got)
 		}

@@ -84,10 +84,10 @@ func collapse(tokens []int32, images []trinity.PromptImage, one int32) (short []
 
 // imageToken returns the token that a server replaces by an image; -1 if the model has none.
 func imageToken(cfg *model.Config) int32 {
-	if !cfg.SeesImages() || int(cfg.Foreign.Vision.Placeholder) >= cfg.VocabSize {
-		return -1
+	if v := cfg.Vision(); v != nil && int(v.Placeholder) < cfg.VocabSize {
+		return v.Placeholder
 	}
-	return cfg.Foreign.Vision.Placeholder
+	return -1
 }
 
 // placeholder is where a server has put the tokens of an image.

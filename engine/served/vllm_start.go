@@ -17,7 +17,7 @@ func newVLLM() *vllmPlugin {
 		pkg: "vllm", key: "VLLM_API_KEY", modelFlag: "--model", seedFlag: "--seed", limitFlag: "--max-model-len", negation: "--no-",
 		flags: vllmFlags, extraWords: []string{"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"},
 		kind: func(s *startable, cfg *model.Config, spec *engine.SamplerSpec, own *owned) kind {
-			n, _ := needsOf(spec, cfg) // opening says what is wrong with them
+			n, _ := needsOf(spec, cfg) // OpenSampler returns the error
 			return vllmKind{
 				experts: n.experts,
 				model:   s.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
@@ -50,7 +50,7 @@ func vllmFlags(c *command, spec *engine.SamplerSpec) {
 		c.add(true, flag("enable-chunked-prefill", false), "--max-num-batched-tokens", strconv.Itoa(max(8192, spec.MaxModelLen)))
 	}
 	c.add(true, flag("enable-prefix-caching", s.PrefixCaching))
-	if cfg, err := model.ReadConfig(spec.ModelPath); err == nil && cfg.SeesImages() {
+	if cfg, err := model.ReadConfig(spec.ModelPath); err == nil && cfg.Vision() != nil {
 		c.add(true, scaleOut, "--limit-mm-per-prompt", imagesInPrompt)
 	}
 	c.add(spec.Start.Place.Beside != "", "--enable-sleep-mode")

@@ -19,24 +19,16 @@ const (
 	trainedVision = "trained"
 )
 
-// visionOf returns what makes features of images in a model; nil if it reads none.
-func visionOf(cfg *model.Config) *model.Vision {
-	if cfg.Foreign == nil {
-		return nil
-	}
-	return cfg.Foreign.Vision
-}
-
 // trainsVision reports whether a model's tower is trained.
 func (a *args) trainsVision(cfg *model.Config, spec *engine.TrainerSpec) bool {
-	return visionOf(cfg) != nil && spec.Train && a.Vision == trainedVision
+	return cfg.Vision() != nil && spec.Train && a.Vision == trainedVision
 }
 
 // checkVision refuses what the worker does not do with a model that reads images, and what a model without a tower lacks.
 func (a *args) checkVision(cfg *model.Config, spec *engine.TrainerSpec) error {
 	const key = "trainer.trainer_args.vision"
 	switch path := spec.ModelPath; {
-	case visionOf(cfg) == nil:
+	case cfg.Vision() == nil:
 		if spec.Train && spec.Head == engine.LogprobHead && a.Vision == trainedVision {
 			return fmt.Errorf("torch: %s is %q: model %s reads no images, so it has no tower to train: set %q", key, trainedVision, path,
 				frozenVision)
@@ -58,7 +50,7 @@ func (a *args) checkVision(cfg *model.Config, spec *engine.TrainerSpec) error {
 // checkImages refuses images that the model does not read, and their placeholders without an image. The policy may sample a
 // placeholder, which stays a token.
 func checkImages(x *trinity.Experience, cfg *model.Config, path string) error {
-	v := visionOf(cfg)
+	v := cfg.Vision()
 	if v == nil {
 		if n := len(x.Images); n > 0 {
 			return fmt.Errorf("model %s reads no images: experience %s has %d: take a model with a vision_config in config.json",

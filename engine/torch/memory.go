@@ -117,7 +117,7 @@ func (f *footprint) trained() int64 {
 }
 
 func (f *footprint) visionParameters() int64 {
-	if v := visionOf(f.cfg); v != nil {
+	if v := f.cfg.Vision(); v != nil {
 		return v.Parameters
 	}
 	return 0
@@ -125,7 +125,7 @@ func (f *footprint) visionParameters() int64 {
 
 // images adds what a row takes that is all images. A tower that is not trained keeps nothing of its layers.
 func (f *footprint) images(c int64) {
-	v := visionOf(f.cfg)
+	v := f.cfg.Vision()
 	if v == nil {
 		return
 	}
