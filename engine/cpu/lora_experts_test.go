@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
-	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/model"
 )
@@ -194,49 +192,7 @@ func TestExpertAdapterDoesNotDependOnCoresOrCut(t *testing.T) {
 
 // The rows of a step may have several adapters. Each has the bits of Forward.
 func TestScoresOfExpertAdaptersEqualForward(t *testing.T) {
-	e, dir := open(t, newExpertAdapter("qwen3_moe")), t.TempDir()
-	train(t, e, sequences(t, true), 2)
-	if err := e.SaveModel(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	s, err := sampler.New(*e.Config(), sampler.Options{MaxSequences: 3, MaxModelLen: 64, PrefillChunk: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	e.attach(s)
-	if err := publish(t.Context(), e, 1); err != nil {
-		t.Fatal(err)
-	}
-	for adapter, path := range map[string]string{"mine": dir, "other": expertAdapter("both").LoRA.Path} {
-		if err := s.LoadAdapter(t.Context(), adapter, path, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, x := range sequences(t, false) {
-		x = allTrained(0, x.Tokens)
-		want, err := e.Forward(t.Context(), whole([]*trinity.Experience{x}), trinity.Streams{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		beside := make(chan error)
-		for _, adapter := range []string{"mine", "", "other", trinity.BaseAdapter} {
-			go func() {
-				p := trinity.SamplingParams{MaxTokens: 1, ScorePrompt: true, Adapter: adapter}
-				out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: x.Tokens}, p)
-				mine := adapter == "mine" || adapter == ""
-				if err == nil && slices.Equal(out[0].Prompt.Logprobs, want[0].Logprob[1:]) != mine {
-					err = fmt.Errorf("adapter %q: %v, want %v", adapter, out[0].Prompt.Logprobs, want[0].Logprob[1:])
-				}
-				beside <- err
-			}()
-		}
-		for range 4 {
-			if err := <-beside; err != nil {
-				t.Error(err)
-			}
-		}
-	}
+	scoresEqualForward(t, "qwen3_moe", newExpertAdapter("qwen3_moe"), expertAdapter("both").LoRA.Path)
 }
 
 func TestExpertAdapterResumes(t *testing.T) {

@@ -208,48 +208,54 @@ func TestDistributionsOfAHeadAdapter(t *testing.T) {
 // The scores of a prompt's tokens have the bits of Forward, also beside requests of other adapters.
 func TestScoresOfAHeadAdapterEqualForward(t *testing.T) {
 	for _, name := range headAdapters {
-		e, dir := open(t, newHeadAdapter(name)), t.TempDir()
-		train(t, e, sequences(t, true), 2)
-		if err := e.SaveModel(t.Context(), dir); err != nil {
+		scoresEqualForward(t, name, newHeadAdapter(name), headAdapter(name).LoRA.Path)
+	}
+}
+
+// scoresEqualForward trains an adapter, and compares the scores of a sampler that shares its weights with Forward, beside
+// requests of another adapter.
+func scoresEqualForward(t *testing.T, name string, opts Options, other string) {
+	t.Helper()
+	e, dir := open(t, opts), t.TempDir()
+	train(t, e, sequences(t, true), 2)
+	if err := e.SaveModel(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sampler.New(*e.Config(), sampler.Options{MaxSequences: 3, MaxModelLen: 64, PrefillChunk: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	e.attach(s)
+	if err := publish(t.Context(), e, 1); err != nil {
+		t.Fatal(err)
+	}
+	for adapter, path := range map[string]string{"mine": dir, "other": other} {
+		if err := s.LoadAdapter(t.Context(), adapter, path, 1); err != nil {
 			t.Fatal(err)
 		}
-		opts := sampler.Options{MaxSequences: 3, MaxModelLen: 64, PrefillChunk: 16}
-		s, err := sampler.New(*e.Config(), opts)
+	}
+	for _, x := range sequences(t, false) {
+		x = allTrained(0, x.Tokens)
+		want, err := e.Forward(t.Context(), whole([]*trinity.Experience{x}), trinity.Streams{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close()
-		e.attach(s)
-		if err := publish(t.Context(), e, 1); err != nil {
-			t.Fatal(err)
-		}
-		for adapter, path := range map[string]string{"mine": dir, "other": headAdapter(name).LoRA.Path} {
-			if err := s.LoadAdapter(t.Context(), adapter, path, 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, x := range sequences(t, false) {
-			x = allTrained(0, x.Tokens)
-			want, err := e.Forward(t.Context(), whole([]*trinity.Experience{x}), trinity.Streams{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			beside := make(chan error)
-			for _, adapter := range []string{"mine", "", "other", trinity.BaseAdapter} {
-				go func() {
-					p := trinity.SamplingParams{MaxTokens: 1, ScorePrompt: true, Adapter: adapter}
-					out, err := s.Sample(context.Background(), trinity.Prompt{Tokens: x.Tokens}, p)
-					mine := adapter == "mine" || adapter == ""
-					if err == nil && slices.Equal(out[0].Prompt.Logprobs, want[0].Logprob[1:]) != mine {
-						err = fmt.Errorf("adapter %q: %v, want %v", adapter, out[0].Prompt.Logprobs, want[0].Logprob[1:])
-					}
-					beside <- err
-				}()
-			}
-			for range 4 {
-				if err := <-beside; err != nil {
-					t.Errorf("%s: %v", name, err)
+		beside := make(chan error)
+		for _, adapter := range []string{"mine", "", "other", trinity.BaseAdapter} {
+			go func() {
+				p := trinity.SamplingParams{MaxTokens: 1, ScorePrompt: true, Adapter: adapter}
+				out, err := s.Sample(context.Background(), trinity.Prompt{Tokens: x.Tokens}, p)
+				mine := adapter == "mine" || adapter == ""
+				if err == nil && slices.Equal(out[0].Prompt.Logprobs, want[0].Logprob[1:]) != mine {
+					err = fmt.Errorf("adapter %q: %v, want %v", adapter, out[0].Prompt.Logprobs, want[0].Logprob[1:])
 				}
+				beside <- err
+			}()
+		}
+		for range 4 {
+			if err := <-beside; err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/internal/experts"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/model"
 )
@@ -102,7 +103,7 @@ func (r *replay) addExperts(s *stretch, from, to int) {
 	}
 }
 
-// moveExperts makes the experts of one row those of another.
+// moveExperts copies the experts of row from to row to.
 func (r *replay) moveExperts(to, from int) {
 	n := r.perRow()
 	copy(r.experts[to*n:(to+1)*n], r.experts[from*n:(from+1)*n])
@@ -116,12 +117,7 @@ func (p *packing) replayed(cfg *model.Config, layer int) func(row int) []int32 {
 	if p.routes.Layers == 0 || !cfg.Sparse(layer) {
 		return nil
 	}
-	number, k := 0, p.routes.PerToken
-	for _, sparse := range cfg.Mixture.Layers[:layer] {
-		if sparse {
-			number++
-		}
-	}
+	number, k := experts.Number(cfg.Mixture.Layers, layer), p.routes.PerToken
 	return func(row int) []int32 {
 		if !p.has(row) {
 			return nil

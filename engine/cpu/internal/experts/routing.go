@@ -13,6 +13,16 @@ import (
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
+// Number returns the number of a layer among those with experts.
+func Number(sparse []bool, layer int) (n int) {
+	for _, has := range sparse[:layer] {
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
 // Shape says how a mixture layer routes.
 type Shape struct {
 	Experts   int

@@ -20,10 +20,8 @@ type routes struct {
 // routes takes the memory for the experts of the tokens in the cache.
 func (t *taker) routes(cfg *model.Config, opts Options) routes {
 	r := routes{Routes: cfg.Mixture.Routes(), number: make([]int, cfg.NumLayers)}
-	for layer, n := 0, 0; layer < cfg.NumLayers; layer++ {
-		if r.number[layer] = n; cfg.Sparse(layer) {
-			n++
-		}
+	for layer := range r.number {
+		r.number[layer] = experts.Number(cfg.Mixture.Layers, layer)
 	}
 	r.experts = t.Int32(pagesFor(opts.MaxTokens) * pageTokens * r.perToken())
 	return r
