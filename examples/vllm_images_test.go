@@ -66,8 +66,8 @@ func photo(t *testing.T, width, height int) []byte {
 	return out.Bytes()
 }
 
-// startVLLM starts a server of vLLM with a model.
-func startVLLM(t *testing.T, python, dir string, text *renderer.Renderer) trinity.Sampler {
+// startVLLM starts a server of vLLM for a sampler of spec.
+func startVLLM(t *testing.T, python string, spec engine.SamplerSpec) trinity.Sampler {
 	t.Helper()
 	vllm, err := registry.Samplers.Build("vllm", map[string]any{"python": python})
 	if err != nil {
@@ -78,11 +78,9 @@ func startVLLM(t *testing.T, python, dir string, text *renderer.Renderer) trinit
 		t.Fatal(err)
 	}
 	here := &cluster.Cluster{Launcher: local, Patience: 20 * time.Minute}
-	sampler, err := vllm.OpenSampler(t.Context(), engine.SamplerSpec{
-		ModelPath: dir, MaxSequences: 8, MaxModelLen: 256, Record: engine.RecordSpec{Tokens: true}, Patience: time.Minute,
-		Tokens: func(s string) []int32 { return text.Tokenizer().Encode(s, false) },
-		Start:  engine.ServerSpec{Engines: 1, DType: "float32", Place: engine.Place{Programs: here, Nodes: 1}},
-	})
+	spec.MaxSequences, spec.Record, spec.Patience = 8, engine.RecordSpec{Tokens: true}, time.Minute
+	spec.Start = engine.ServerSpec{Engines: 1, DType: "float32", Place: engine.Place{Programs: here, Nodes: 1}}
+	sampler, err := vllm.OpenSampler(t.Context(), spec)
 	if err != nil {
 		t.Fatal(errors.Join(err, here.Close()))
 	}
@@ -111,8 +109,11 @@ func TestVLLMReadsImages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			sampler := startVLLM(t, python, engine.SamplerSpec{
+				ModelPath: dir, MaxModelLen: 256, Tokens: func(s string) []int32 { return text.Tokenizer().Encode(s, false) },
+			})
 			m := &trinity.Model{
-				Sampler: startVLLM(t, python, dir, text), Renderer: text, MaxModelLen: 256,
+				Sampler: sampler, Renderer: text, MaxModelLen: 256,
 				Params: trinity.SamplingParams{Temperature: 1, MaxTokens: 12, Seed: 3, IgnoreEOS: true},
 			}
 			show := func(width, height int, says string) trinity.Message {

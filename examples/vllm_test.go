@@ -1,21 +1,15 @@
 package examples
 
 import (
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/cluster"
-	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -88,27 +82,7 @@ func TestVLLMIsASampler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vllm, err := registry.Samplers.Build("vllm", map[string]any{"python": python})
-	if err != nil {
-		t.Fatal(err)
-	}
-	local, err := launcher.Launchers.Build("local")
-	if err != nil {
-		t.Fatal(err)
-	}
-	here := &cluster.Cluster{Launcher: local, Patience: 20 * time.Minute}
-	sampler, err := vllm.OpenSampler(t.Context(), engine.SamplerSpec{
-		ModelPath: path, MaxSequences: 8, MaxModelLen: 32, Record: engine.RecordSpec{Tokens: true}, Patience: time.Minute,
-		Start: engine.ServerSpec{Engines: 1, DType: "float32", Place: engine.Place{Programs: here, Nodes: 1}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(sampler.(io.Closer).Close(), here.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	sampler := startVLLM(t, python, engine.SamplerSpec{ModelPath: path, MaxModelLen: 32})
 	options := trinitytest.SamplerOptions{Vocab: about.VocabSize, Tolerance: 1e-3}
 	trinitytest.Sampler(t, options, func(*testing.T) trinity.Sampler { return sampler })
 }
