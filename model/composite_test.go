@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// compositeOf copies the tiny gemma3_text as the text part of a gemma3, with tensors that read images. Names of the text part begin
-// as prefix says, and that of the head as head does.
+// compositeOf copies the tiny gemma3_text as the text part of a gemma3, with tensors that read images. prefix begins
+// the names of the text part, and head is that of the vocabulary projection.
 func compositeOf(t *testing.T, prefix, head string, change func(config map[string]any)) string {
 	t.Helper()
 	dir := renamed(t, "gemma3_text", func(name string) string {

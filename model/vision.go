@@ -26,8 +26,8 @@ type visionForm struct {
 	missing    Vision // values that config.json may lack; Patches has the default of merge
 }
 
-// textOf returns the keys of the language model, of a config that has them in text_config. What tells classes, tokens and
-// the head stays that of the whole model. Older files have no text_config.
+// textOf returns raw with the keys of its text_config beside the others. Where both have a key of classes, special tokens or
+// the head, that of the whole model counts. Older files have no text_config.
 func textOf(raw map[string]any) map[string]any {
 	text, nested := raw["text_config"].(map[string]any)
 	if !nested {

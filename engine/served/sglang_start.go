@@ -16,7 +16,7 @@ func newSGLang() *startable {
 		pkg: "sglang", key: "SGLANG_API_KEY", modelFlag: "--model-path", seedFlag: "--random-seed", limitFlag: "--context-length",
 		flags: sglangFlags,
 		kind: func(_ *startable, cfg *model.Config, spec *engine.SamplerSpec, _ *owned) kind {
-			n, _ := needsOf(spec, cfg) // opening says what is wrong with them
+			n, _ := needsOf(spec, cfg) // OpenSampler returns the error
 			return sglangKind{lora: spec.LoRA != nil, experts: n.experts}
 		},
 		refuses: func(c *config.Settled) (all []config.Refusal) {

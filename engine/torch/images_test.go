@@ -166,8 +166,8 @@ func climb(t *testing.T, e engine.Trainer, b *trinity.Batch) (margins []float64,
 	return nil, nil
 }
 
-// Three steps as GRPO takes them raise what was better for each image. Two ranks, of which one may have no image, compute
-// what one computes.
+// Three steps on groups of a good and a bad reply raise the margin between them. Two ranks, of which one may have no image,
+// compute what one computes.
 func TestStepsWithImages(t *testing.T) {
 	for _, family := range []string{"smolvlm", "qwen2_5_vl", "qwen3_vl"} {
 		dir, a := saveVLM(t, family), album{}

@@ -51,7 +51,7 @@ func (e *ExternalModel) check(r report, w Work) {
 	}
 }
 
-// checkServer returns what is wrong with the server in a section, and with the model's name there.
+// checkServer reports a model without a name, and an address that is none, in the section at a key.
 func (e *ExternalModel) checkServer(r report, key string) {
 	if e.ModelName == "" {
 		r.fail(key+".model_name", "the model has no name at its server", "set it, such as gpt-4o-mini")

@@ -110,7 +110,7 @@ var deepSpeedHints = map[string]string{
 	"zero_stage":                     "",
 }
 
-// RefusedStrategies returns what an engine with strategies of its own does not honour of those of others.
+// RefusedStrategies returns the keys of DeepSpeed and Megatron that an engine refuses which maps their strategies to its own.
 func (t *Trainer) RefusedStrategies() (all []Refusal) {
 	if t.TrainerStrategy == deepSpeed {
 		all = t.refusedDeepSpeed()

@@ -45,8 +45,7 @@ func (r Routes) At(experts []byte, i int) int32 {
 	return int32(experts[i])
 }
 
-// Check returns an error unless the experts of a sequence of so many tokens are whole, and those of a token in a layer are
-// different experts of the model.
+// Check returns an error unless each of the tokens but the last has PerToken different experts of the model in each layer.
 func (r Routes) Check(experts []byte, tokens int) error {
 	if len(experts) == 0 {
 		return errors.New("nobody has recorded which experts its tokens had")
